@@ -1,0 +1,333 @@
+r"""What a secret looks like: the table that `redact` runs. Patterns only; nothing here scans, judges or replaces.
+
+Written from the token shapes that providers publish. A row of `_SHAPES` reads `kind  lead  body [rest]`: the fixed
+opening, then the alphabet and least length of what follows, then (where the token goes on) a pattern for the rest.
+
+Every rule also has a gate: a pattern that is cheap to look for in undecoded JSON and matches there whenever the rule
+matches in a decoded string. So a gate allows `\n`, `\"`, `\/` where a rule allows a newline, a quote, a slash.
+"""
+
+import msgspec
+
+RULES_VERSION = 1  # Raised when what is found changes: stored text made by older rules can then be told apart.
+
+
+class Rule(msgspec.Struct, frozen=True):
+    """`pattern` (RE2) finds a secret: its first non-empty group, or all of the match when it has no group.
+
+    `keywords` are plain words, at least one of which is near every match; they keep the scan fast. Without any, and
+    when the pattern does not open with a word, every line has to be decoded and searched.
+    """
+
+    name: str
+    pattern: str
+    keywords: tuple[str, ...] = ()
+    gate: str = ""
+
+
+_ALPHABETS = {
+    "a": "A-Za-z0-9",
+    "b": "A-Za-z0-9+/=",
+    "c": "A-Za-z0-9./",
+    "h": "0-9a-f",
+    "l": "a-z0-9",
+    "u": "A-Z0-9",
+    "w": "A-Za-z0-9_-",
+    "z": "A-Za-z0-9_.=-",
+}
+
+_SHAPES = r"""
+anthropic       sk-ant-[a-z]{3,8}[0-9]{2}-  w20
+openai          sk-(?:proj|svcacct|admin|None|service)-  w20
+openai          sess-                       a40
+openrouter      sk-or-v[0-9]-               h32
+langfuse        sk-lf-                      w36
+helicone        sk-helicone-                w20
+letta           sk-let-                     b40
+litellm         sk-litellm-                 w20
+google          AIza                        w35
+google          GOCSPX-                     w24
+google          ya29\.                      z20
+google          AQ\.Ab                      w30
+google          GOOG1?E?                    u55
+groq            gsk_                        a40
+xai             xai-                        a40
+replicate       r8_                         a36
+perplexity      pplx-                       a40
+huggingface     hf_                         a30
+huggingface     api_org_                    a30
+together        tgp_v1_                     w40
+fireworks       fw_                         a22
+cerebras        csk-                        l40
+nvidia          nvapi-                      w50
+elevenlabs      sk_                         h48
+langsmith       ls(?:v2_(?:pt|sk)_|__)      h32
+tavily          tvly-                       w24
+firecrawl       fc-                         h32
+pinecone        pcsk_                       w50
+jina            jina_                       w50
+llamacloud      llx-                        a40
+e2b             e2b_                        h40
+runpod          rpa_                        u36
+voyage          pa-                         w43
+mem0            m0-                         a40
+context7        ctx7sk-                     w30
+cursor          (?:key|crsr)_               h60
+wandb           wandb_v[0-9]_               w40
+posthog         ph[xs]_                     a40
+modal           a[ks]-                      a22
+aws             (?:AKIA|ASIA|ABIA|ACCA)     u16
+aws             ABSK                        b100
+aws             bedrock-api-key-            b40
+aws             (?:IQoJb3JpZ2lu|FwoGZXIvYXdz|AQoDYXdz)  b100
+aws             amzn\.mws\.                 w36
+alibaba         LTAI                        a12
+tencent         AKID                        a32
+yandex          AQVN                        w35
+yandex          t1\.9eu                     w40  (?:\.[A-Za-z0-9_=-]+)?
+scaleway        SCW                         u17
+exoscale        EXO                         h24
+digitalocean    do[oprt]_v1_                h64
+fly             fm[12][ar]?_                b60
+fly             fo1_                        w40
+render          rnd_                        a28
+vercel          vc[apirk]_                  a24
+vercel          vercel_blob_rw_             w30
+netlify         nf[puc]_                    a36
+heroku          HRKU-                       w36
+cloudflare      v1\.0-                      h24  -[0-9a-f]{100,}
+supabase        sbp_                        w40
+supabase        sb_secret_                  w20
+planetscale     pscale_(?:tkn|pw|oauth|oatkn)_  z32
+neon            napi_                       l40
+mongodb         mdb_sa_sk_                  w30
+cockroach       CCDB1_                      a22  _[A-Za-z0-9]{30,}
+databricks      d(?:api|ose|kea|sapi)       h32  (?:-[0-9])?
+aiven           AVNS_                       w16
+pulumi          pul-                        h40
+vault           hv[sbr]\.                   w24
+doppler         dp\.(?:pt|st|ct|sa|scim|audit|said)\.(?:[a-z0-9_-]{2,35}\.)?  a40
+onepassword     ops_eyJ                     b100
+onepassword     A3-                         u6   -[A-Z0-9]{6,11}(?:-[A-Z0-9]{5,6}){3,4}
+tailscale       tskey-[a-z]{2,10}-          w20
+grafana         gl(?:c|sa)_                 b32  (?:_[0-9a-f]{8})?
+newrelic        NR(?:AK|JS|II|IQ|RA|SP|BR|AA|AL)-  w19
+sentry          sntry[sua]_                 b60
+dynatrace       dt0[a-z][0-9]{2}\.          u24  \.[A-Z0-9]{60,}
+honeycomb       hc[abix][il][kc]_           l40
+axiom           xa(?:a|p)t-                 w36
+launchdarkly    (?:sdk|api|mob)-            h8   -[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}
+segment         sgp_                        a60
+sourcegraph     sgp_(?:[0-9a-f]{16}_|local_)?  h40
+sourcegraph     sl[kw]_                     h60
+configcat       configcat-(?:sdk-1|proxy/(?:sdk|test))/  w20
+github          gh[opsur]_                  a30
+github          github_pat_                 w36
+gitlab          gl(?:pat|dt|rt|rtr|cbt|ptt|ft|imt|agent|oas|soat|ffct|wt)-  w20
+gitlab          GR1348941                   w20
+bitbucket       ATBB                        a24
+bitbucket       ATCTT3xFf                   z50
+atlassian       ATATT3                      z50
+atlassian       ATOA                        w50
+circleci        CCI(?:PAT|PRJ)_             w40
+buildkite       bk(?:ua|aj|cp|at|ps)_       a36
+sonar           sq[upa]_                    h40
+jfrog           AKCp                        a60
+jfrog           cmVmdGtu                    a50
+octopus         API-                        u26
+harness         (?:pat|sat)\.               w22  \.[0-9a-zA-Z]{24}\.[A-Za-z0-9]{20}
+npm             npm_                        a36
+pypi            pypi-                       w50
+rubygems        rubygems_                   h48
+crates          cio                         a32
+nuget           oy2                         l43
+clojars         CLOJARS_                    l60
+docker          dckr_[po]at_                w24
+packagist       packagist_[ou][a-z]{1,2}_   h60
+deno            dd[po]_                     a36
+slack           xox[abceoprsd]-             w10
+slack           xoxe\.xox[bp]-              w40
+slack           x(?:app|wfp)-[0-9]-         w30
+stripe          [sr]k_(?:live|test|prod)_   a10
+stripe          whsec_                      b24
+twilio          SK                          h32
+sendgrid        SG\.                        w16  [A-Za-z0-9_-]{0,16}\.[A-Za-z0-9_-]{16,}
+mailgun         (?:key|pubkey)-             h32
+mandrill        md-                         w22
+brevo           x(?:keysib|smtpsib)-        h64  -[A-Za-z0-9]{16,}
+resend          re_                         a8   _[A-Za-z0-9]{20,}
+mailersend      mlsn\.                      h60
+klaviyo         pk_                         h34
+shopify         shp(?:at|ca|pa|ss|ua|tka)_  h32
+square          sq0[a-z]{3}-                w22
+square          EAAA                        w56
+paypal          access_token\$(?:production|sandbox)\$  l16  \$[0-9a-f]{32}
+plaid           (?:access|public)-(?:sandbox|development|production)-  h8  (?:-[0-9a-f]{4}){3}-[0-9a-f]{12}
+razorpay        rzp_(?:live|test)_          a14
+flutterwave     FLW(?:PUB|SEC)K(?:_TEST)?-  h12  [0-9a-f]*(?:-X)?
+gocardless      (?:live|sandbox)_           w40
+paddle          pdl_[a-z]{4}_apikey_        w40
+easypost        EZ[AT]K                     a50
+lob             (?:live|test)_(?:pub_)?     h31
+shippo          shippo_(?:live|test)_       h40
+duffel          duffel_(?:live|test)_       w40
+adyen           AQE[a-z0-9]hm               b40
+linear          lin_(?:api|oauth)_          a32
+notion          ntn_                        a40
+notion          secret_                     a43
+figma           fig[douw]r?_                w36
+airtable        pat                         a14  \.[0-9a-f]{60,}
+clickup         pk_[0-9]{5,9}_              u32
+trello          ATTA                        h60
+typeform        tfp_                        w40
+contentful      CFPAT-                      w40
+readme          rdme_                       l60
+hubspot         pat-(?:na|eu|ap)[0-9]-      h8   (?:-[0-9a-f]{4}){3}-[0-9a-f]{12}
+intercom        dG9rO                       b40
+salesforce      00D                         a12  [A-Za-z0-9]{0,3}![A-Za-z0-9._]{60,}
+dropbox         sl\.                        w100
+postman         PMAK-                       h24  -[0-9a-f]{30,}
+mapbox          [spt]k\.eyJ                 w20  [A-Za-z0-9_-]*\.[A-Za-z0-9_-]{20,}
+frameio         fio-u-                      w60
+stytch          secret-(?:live|test)-       w30
+scalingo        tk-us-                      w48
+prefect         pn[ub]_                     a36
+dbt             dbt[uc]_                    w36
+kong            kpat_                       a40
+onesignal       os_v2_(?:app|org)_          l60
+alchemy         alcht_                      a30
+defined         dnkey-                      w26
+openshift       sha256~                     w40
+portainer       ptr_                        b40
+rancher         token-[a-z0-9]{5}:          l50
+adafruit        aio_                        a28
+adobe           p8e-                        l32
+zoho            1000\.                      h32  \.[0-9a-f]{32}
+twitch          oauth:                      l30
+facebook        EAA[A-Z]                    a80
+instagram       IGQ[A-Z]                    w60
+linkedin        WPL_AP[0-9]\.               z20
+twitter         AAAAAAAAAAAAAAAAAAAA        b40  [A-Za-z0-9%]*
+webex           Y2lzY29zcGFyazovL           b40
+age             AGE-SECRET-KEY-1            u58
+nostr           nsec1                       l58
+bitcoin         [xyz]prv                    a100
+minisign        RWRTY0Iy                    b40
+infracost       ico-                        a32
+checkly         cu_                         h32
+sanity          sk                          a100
+telnyx          KEY0                        w40
+rootly          rootly_                     h60
+asana           [01]/[0-9]{12,}:            h32
+asana           2/[0-9]{12,}/[0-9]{12,}:    h32
+influx          apiv3_                      w60
+bcrypt          \$2[abxy]\$[0-9]{2}\$       c20
+crypt           \$(?:5|6|y|apr1)\$[A-Za-z0-9./$=,]{4,40}\$  c20
+argon2          \$argon2(?:id|i|d)\$v=[0-9]{2}\$m=[0-9]+,t=[0-9]+,p=[0-9]+\$  b16  [A-Za-z0-9+/$]*
+prefixed        sk-                         a20
+prefixed        (?:live|prod|sk|pat|secret|token|apikey|api_key|access_key)[_-]  a24
+"""
+
+# Tokens told by something in their middle or at their end. The gate is that part.
+_MARKED = (
+    Rule("jwt", r"eyJ[\w-]{8,}\.eyJ[\w-]{8,}(?:\.[\w-]*)?|eyJ[\w-]{16,}\.[\w-]*\.[\w-]{16,}(?:\.[\w-]+)*", gate=r"eyJ[\w-]{8,}\."),
+    Rule("azure", r"[\w~.-]{3}[0-9]Q~[\w~.-]{31,34}", gate=r"Q~[\w~.-]{31}"),
+    Rule("azure", r"[A-Za-z0-9]{40,60}JQQJ99[A-Za-z0-9]{20,40}", gate=r"JQQJ99[A-Za-z0-9]{16}"),
+    Rule(
+        "azure",
+        r"[A-Za-z0-9+/]{32,80}(?:\+ASt|\+AMC|\+ABa|\+AEh|\+ARm|\+ACR|ACDb|AIoT|APIM|AzFu|AzSe|AzCa)[A-Za-z0-9+/]{5,8}={0,2}\b",
+        gate=r"(?:\+A(?:St|MC|Ba|Eh|Rm|CR)|ACDb|AIoT|APIM|Az(?:Fu|Se|Ca))[A-Za-z0-9+/\\]{5}",
+    ),
+    Rule("azure", r"[A-Za-z0-9]{60,76}AZDO[A-Za-z0-9]{4}", gate=r"AZDO[A-Za-z0-9]{4}"),
+    Rule("terraform", r"[A-Za-z0-9]{14}\.atlasv1\.[\w=-]{40,}", gate=r"\.atlasv1\."),
+    Rule("newrelic", r"(?:eu01xx)?[0-9a-fA-F]{30,40}NRAL", gate="NRAL"),
+    Rule("telegram", r"(?:bot)?[0-9]{8,10}:AA[\w-]{32,}", gate=r":AA[\w-]{32}"),
+    Rule("discord", r"[MNO][\w-]{23,27}\.[\w-]{6}\.[\w-]{27,}", gate=r"\.[\w-]{6}\.[\w-]{27}"),
+    Rule("discord", r"mfa\.[\w-]{80,}", gate=r"mfa\.[\w-]{16}"),
+    Rule("mailchimp", r"[0-9a-f]{32}-us[0-9]{1,2}", gate=r"-us[0-9]"),
+    Rule("mailgun", r"[0-9a-f]{32}-[0-9a-f]{8}-[0-9a-f]{8}", gate=r"-[0-9a-f]{8}-[0-9a-f]{8}"),
+    Rule("rapidapi", r"[0-9a-z]{10}msh[0-9a-z]{15}p1[0-9a-z]{5}jsn[0-9a-z]{12}", gate=r"msh[0-9a-z]{15}p1"),
+    Rule("maxmind", r"[A-Za-z0-9]{6}_[A-Za-z0-9]{29}_mmk", gate="_mmk"),
+    Rule("google", r"1//0[\w-]{40,}", gate=r"1\\*/\\*/0[\w-]{16}"),
+)
+
+# Between the lines of a key: line ends (also written as `\n`), quotes and joins of source code, numbers of a listing.
+_BREAK = r"""(?:[\s"'+,|>#*;]|\\+[nrt"']|[0-9]{1,6}(?:\xe2\x86\x92|[\t:|]))"""
+_HEADER = r"[A-Z][A-Za-z-]{2,20}: [^\r\n\\\"]{1,120}"
+_B64 = "[A-Za-z0-9+/=]"
+_ARMOUR = rf"(?:{_HEADER}{_BREAK}+){{0,4}}[A-Za-z0-9+/]{{16,}}=*(?:{_BREAK}+{_B64}{{30,}})*"
+_USERINFO = r"[^\s/@:\"'<>\x60\\|(){}$]"
+_SECRET = r"[^\s/@\"'<>\x60\\|{}]"
+
+_AT = r":\\*/\\*/[^\s/@\"<>]{4,}@"
+
+# Secrets told by what stands around them: group 1 is the secret.
+_PLACED = (
+    Rule(
+        "private-key",
+        r"-----BEGIN (?:[A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?|OpenVPN Static key V1)-----"
+        rf"{_BREAK}*(?:({_ARMOUR}(?:{_BREAK}+{_B64}{{1,80}}){{0,2}}){_BREAK}*-----END|({_ARMOUR}))",
+        gate=r"-----BEGIN (?:[A-Z0-9 ]{0,40}PRIVATE KEY|OpenVPN Static key)",
+    ),
+    Rule("private-key", rf"Private-Lines: [0-9]+{_BREAK}+({_B64}{{16,}}(?:{_BREAK}+{_B64}{{16,}})*)", gate=r"Private-Lines: [0-9]"),
+    Rule("url-password", rf":\\*/\\*/{_USERINFO}{{0,80}}:({_SECRET}{{3,200}})@[\w\[$%{{.-]", gate=_AT),
+    Rule("url-token", rf":\\*/\\*/({_USERINFO}{{16,200}}):?(?:x-oauth-basic)?@[\w\[.-]", gate=_AT),
+    Rule("slack", r"hooks\.slack(?:-gov)?\.com\\*/[a-z]{4,12}\\*/([\w/\\-]{20,})", gate=r"hooks\.slack"),
+    Rule("discord", r"discord(?:app)?\.com\\*/api\\*/(?:v[0-9]+\\*/)?webhooks\\*/([0-9]{10,21}\\*/[\w-]{40,})", gate=r"discord(?:app)?\.com"),
+    Rule("teams", r"webhook\.office\.com\\*/webhookb2\\*/([\w/\\@-]{40,})", gate=r"webhook\.office\.com"),
+    Rule("zapier", r"hooks\.zapier\.com\\*/hooks\\*/catch\\*/([0-9]+\\*/[A-Za-z0-9]+)", gate=r"hooks\.zapier"),
+    Rule("ifttt", r"maker\.ifttt\.com[\w/\\{}-]{4,80}/key\\*/([\w-]{16,})", gate=r"maker\.ifttt"),
+    Rule("feishu", r"open\.(?:feishu\.cn|larksuite\.com)\\*/open-apis\\*/bot\\*/v2\\*/hook\\*/([\w-]{20,})", gate=r"open\.(?:feishu|larksuite)"),
+    Rule("wecom", r"qyapi\.weixin\.qq\.com[\w/\\-]{4,40}\?key=([\w-]{20,})", gate=r"qyapi\.weixin"),
+    Rule(
+        "signed-url",
+        r"(?i)[?&;](?:sig|signature|x-(?:amz|goog)-signature|x-amz-security-token)=([\w%+/=.~-]{16,})",
+        gate=r"(?i:sig|signature|security-token)=[\w%+/\\=.~-]{16}",
+    ),
+    Rule(
+        "aws",
+        r"(?:AKIA|ASIA)[A-Z0-9]{16}[^A-Za-z0-9+/]{1,12}([A-Za-z0-9+/]{40})(?:[^A-Za-z0-9+/=]|$)",
+        gate=r"(?:AKIA|ASIA)[A-Z0-9]{16}",
+    ),
+    Rule(
+        "authorization",
+        r"(?i)authorization(?:\\*[\"'\]])*\s{0,3}[:=,]+\s{0,3}(?:\\*[\"'\x60f])*(?:(?:bearer|basic|token|digest|apikey|api-key|key|ssws|bot|negotiate)\s+)?"
+        r"([\w.~+/=:|%-]{8,})",
+        gate=r"(?i:authorization)(?:[\s\"'\\\]:=,\x60]|[nrtf])+(?:[A-Za-z-]{3,9}(?:\s|\\+[nrt])+)?[\w.~+/\\=:|%-]{8}",
+    ),
+    Rule(
+        "bearer",
+        r"(?i)\bbearer(?:\s|\\+[nrt]|\\*[\"'\x60]|[:=]){1,4}([\w.~+/=|%-]{16,})",
+        gate=r"(?i:bearer)(?:[\s\"'\\\x60:=]|[nrt])+[\w.~+/\\=|%-]{16}",
+    ),
+    Rule(
+        "basic-auth",
+        r"\s(?:-u|-U|--user|--proxy-user)[= ]?[ ]?\\*[\"']?[\w.@+-]{1,64}:([^\s\"'\\\x60:/]{6,100})",
+        gate=r"(?:-u|-U|--user|--proxy-user)[= ]?[ ]?\\*[\"']?[\w.@+-]{1,64}:[^\s\"'\x60:]{6}",
+    ),
+    Rule("password", r"(?i)\bsshpass\s+-p\s?[\"']?([^\s\"'\\]{4,})", gate=r"(?i:sshpass)"),
+    Rule("password", r"(?i)\b(?:mysql|mysqldump|mysqladmin|mariadb)[ \w.=-]{0,60} -p([^\s\"'\\]{6,})", gate=r"(?i:mysql[a-z]*|mariadb)[ \w.=-]{0,60} -p"),
+    Rule("password", r"(?i)\bredis-cli[ \w.=-]{0,60} -a\s?[\"']?([^\s\"'\\]{6,})", gate=r"(?i:redis-cli)[ \w.=-]{0,60} -a"),
+    Rule("password", r"(?i)\bidentified\s+(?:with\s+\w+\s+)?by\s+(?:password\s+)?\\*[\"']([^\s\"'\\]{4,})", gate=r"(?i:identified)"),
+    Rule("password", r"(?i)\blogin\s+[\w.@+-]{1,64}\s+password\s+([^\s\"'\\]{4,})", gate=r"(?i:login)(?:\s|\\+[nrt])+[\w.@+-]{1,64}(?:\s|\\+[nrt])+(?i:password)"),
+)
+
+
+def _shapes() -> tuple[Rule, ...]:
+    rules = []
+    for row in _SHAPES.split("\n")[1:-1]:
+        kind, lead, body, *rest = row.split()
+        alphabet, least = _ALPHABETS[body[0]], int(body[1:])
+        pattern = f"{lead}[{alphabet}]{{{least}}}{rest[0]}" if rest else f"{lead}[{alphabet}]{{{least},}}"
+        gate_lead, gate_alphabet = lead.replace("/", r"\\*/"), alphabet.replace("/", r"/\\")
+        rules.append(Rule(kind, pattern, gate=f"{gate_lead}[{gate_alphabet}]{{{least}}}{''.join(rest)}"))
+    return tuple(rules)
+
+
+_LED = _shapes()
+SHAPES = _LED + _MARKED
+PLACED = _PLACED
+
+# A token starts where no word is under way. An escape may end in a letter or digit: `\nAKIA…`, `key%3DAKIA…`.
+START = r"(?:^|[^A-Za-z0-9]|\\[nrtbf]|\\u[0-9a-fA-F]{4}|%[0-9A-Fa-f]{2})"
+GATE = "|".join(dict.fromkeys(rule.gate for rule in _MARKED + _PLACED)) + f"|{START}(?:{'|'.join(rule.gate for rule in _LED)})"

@@ -1,0 +1,213 @@
+"""The contract of an adapter, and where adapters are found.
+
+An adapter knows one agent's files: where they are, how to read what is new in them, and what its records mean. It is one
+module in this folder, named for the agent, with an object `adapter` in it; an adapter from elsewhere is an entry point in
+the group `runlore.adapters`. Nothing outside that module asks which agent this is.
+
+`discover` and `read` touch the disk and never write to it; `normalize` is pure. **The law**: cut the records of a source
+anywhere, hand the pieces to `normalize` one after another with the `carry` between them, and the events are those of
+reading it at once. Write the normalizer as a fold over records whose whole state is the carry, and the law holds.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+
+from ..errors import ConfigError
+from ..model import Relation, Session, SessionEvent
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+GROUP = "runlore.adapters"
+
+
+class Source(msgspec.Struct, frozen=True, kw_only=True):
+    """A file or a database of an agent, as `discover` found it."""
+
+    agent: str
+    path: str
+    root: str
+    size: int
+    mtime_ns: int
+    inode: int = 0
+    machine: str | None = None
+    hints: tuple[str, ...] = ()
+    """What only the folder knows and `normalize` needs, in the adapter's own words."""
+
+
+class Position(msgspec.Struct, frozen=True, kw_only=True):
+    """Up to where a source has been read, and how to see that what lies before is still the same."""
+
+    offset: int
+    head: bytes = b""
+    tail: bytes = b""
+    records: int = 0
+
+
+class Record(msgspec.Struct, frozen=True, gc=False):
+    """One native record: a line, a row, or a small file beside the source (`aside` is its name, `offset` -1)."""
+
+    data: bytes
+    offset: int
+    aside: str | None = None
+    problem: str | None = None
+    """Set when the bytes could not be read as they are ("too long"); `data` then holds what there is."""
+    end: int = -1
+    """Where the next record begins, which `data` does not say when it is only a part; -1 for a file beside the source."""
+
+
+class Facts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What one source says of one session, as far as it has been read."""
+
+    native_session_id: str
+    title: str | None = None
+    title_rank: int = 0
+    """0 none, 1 a prompt, 2 written by the agent, 3 written by a person: the highest wins, the later of two equals."""
+    cwd: str | None = None
+    git_branch: str | None = None
+    model: str | None = None
+    repo: str | None = None
+    task_ref: str | None = None
+    parent_uid: str | None = None
+    parent_call: str | None = None
+    relation: Relation | None = None
+
+
+class Skip(msgspec.Struct, frozen=True):
+    """A record, or a part of one, that could not be understood; it was kept as `lifecycle` where there was anything."""
+
+    offset: int
+    reason: str
+
+
+class Normalized(msgspec.Struct, kw_only=True):
+    """What a batch of records means. The four lists run in parallel, one entry for each event.
+
+    `seq` counts up from 0 within this source's stream of a session: the store adds the block. Earlier records are named
+    by native id, and the store links them. Native ids are unique within a flavor, across all its sessions.
+    """
+
+    events: list[SessionEvent] = msgspec.field(default_factory=list)
+    bodies: list[str] = msgspec.field(default_factory=list)
+    parents: list[str | None] = msgspec.field(default_factory=list)
+    """The native id of the event, or of the alias, that this one follows."""
+    originals: list[str | None] = msgspec.field(default_factory=list)
+    """The native id that the agent says this one is a copy of."""
+    aliases: dict[str, str | None] = msgspec.field(default_factory=dict)
+    """Records that gave no event but stand in the chain: their native id, and that of what they follow."""
+    facts: dict[str, Facts] = msgspec.field(default_factory=dict)
+    """By session uid, for every session that this batch touched."""
+    merged: dict[str, int] = msgspec.field(default_factory=dict)
+    """Records that are a part of something else (a title, a progress line), counted by their native word."""
+    skips: list[Skip] = msgspec.field(default_factory=list)
+    carry: bytes = b""
+
+
+class Adapter(Protocol):
+    """What runlore asks of an agent's adapter. `adapters/_jsonl.py` answers most of it for files of JSON lines."""
+
+    name: str
+    """The flavor, and the prefix of its sessions' uids: the module's name."""
+    label: str
+    """What people call the agent."""
+    version: int
+    """Raised when the same records would give other events: sessions of an older version are derived again."""
+    roots: tuple[str, ...]
+    """Where the agent keeps its sessions; `~` and `$VARIABLE` are expanded, a variable that is not set skips the entry."""
+    keeps_days: int | None
+    """After how many days the agent deletes its own transcripts, when it does."""
+
+    def find_roots(self, env: Mapping[str, str]) -> list[Path]:
+        """The folders to look in when the config names none; they need not exist."""
+
+    def discover(self, root: Path) -> Iterator[Source]:
+        """All sources below a root, in a stable order. What cannot be listed is left out; a missing root has none."""
+
+    def follows(self, source: Source, since: Position) -> bool:
+        """Whether what lies before the position is still what was read then."""
+
+    def read(self, source: Source, since: Position | None) -> Iterator[Record]:
+        """The complete records after the position. Raises ReadError; a record still being written is not given."""
+
+    def position(self, source: Source, offset: int, records: int) -> Position:
+        """The position after the record that ends at this offset."""
+
+    def normalize(self, source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
+        """What these records mean. Pure; raises nothing, whatever the records hold."""
+
+    def slim(self, line: bytes) -> bytes:
+        """The record as it is worth keeping: what is not text replaced by a short reference, everything else untouched."""
+
+    def resume(self, session: Session) -> list[str] | None:
+        """The agent's own command that takes this session up again, or None when it has none."""
+
+
+@cache
+def load() -> dict[str, Adapter]:
+    """Every installed adapter by name, ours and others', sorted. Importing them all takes time: `get` imports one."""
+    return {name: get(name) for name in names()}
+
+
+@cache
+def names() -> tuple[str, ...]:
+    """The names of the installed adapters, without importing them."""
+    ours = {file[:-3] for file in os.listdir(os.path.dirname(__file__)) if file.endswith(".py") and file[0] != "_"}
+    return tuple(sorted(ours | set(_foreign())))
+
+
+@cache
+def get(name: str) -> Adapter:
+    """The adapter of that name. Raises ConfigError when there is none, or when a foreign one cannot be loaded."""
+    foreign = _foreign().get(name)
+    if foreign is not None:
+        try:
+            found: Adapter = foreign.load()
+        except Exception as error:  # Someone else's code: whatever it raises, the message names it.
+            raise ConfigError(f"adapter {name!r} from {foreign.value} cannot be loaded: {error}") from error
+        return found
+    if name not in names():
+        raise ConfigError(f"no adapter for {name!r}; there are: {', '.join(names())}")
+    module = importlib.import_module(f"{__name__}.{name}")
+    adapter: Adapter = module.adapter
+    return adapter
+
+
+@cache
+def _foreign() -> dict[str, EntryPoint]:
+    """Adapters of other packages. importlib.metadata costs 20 ms, so it is asked only when one of them has any."""
+    if not any(GROUP in text for text in _entry_point_files()):
+        return {}
+    from importlib.metadata import entry_points
+
+    return {point.name: point for point in entry_points(group=GROUP)}
+
+
+def _entry_point_files() -> Iterator[str]:
+    for folder in sys.path:
+        try:
+            packages = [name for name in os.listdir(folder or ".") if name.endswith((".dist-info", ".egg-info"))]
+        except OSError:
+            continue
+        for name in packages:
+            try:
+                yield Path(folder, name, "entry_points.txt").read_text(encoding="utf-8", errors="replace")
+            except OSError:
+                continue
+
+
+def expand_root(root: str, env: Mapping[str, str]) -> list[Path]:
+    """`~` and one leading `$VARIABLE` put in; a variable may hold several folders, split by commas. None when not set."""
+    if not root.startswith("$"):
+        return [Path(root).expanduser()]
+    variable, _, rest = root[1:].partition("/")
+    value = env.get(variable, "")
+    return [Path(os.path.expanduser(part.strip())) / rest for part in value.split(",") if part.strip()]

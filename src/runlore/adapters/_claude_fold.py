@@ -1,0 +1,394 @@
+"""The fold over a Claude Code transcript: which session a record belongs to, what it is called, what it follows.
+
+Knows nothing of what a record says; `claude.py` does, and calls `emit` for every event. See there for the traps of the format.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
+from hashlib import blake2b
+from typing import TypeVar
+
+import msgspec
+
+from ..model import SessionEvent, Tests, Usage
+from . import Facts, Normalized, Record, Skip, Source
+from ._claude import CARRY, MERGED, TITLES, UUID, Line, Meta, SessionState, State, checksum, clean, hash_words, tokens, utc
+from ._jsonl import MALFORMED, lenient, parse
+from ._tools import LONGEST_BODY, cap, one_line
+
+# How many calls, messages and ids are remembered between two reads, the oldest going first.
+CALLS, MESSAGES, SESSIONS, SIDE, RECENT, TASKS, TAILS, REPEATS = 256, 64, 256, 1024, 64, 64, 256, 256
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+_decode = msgspec.json.Decoder(Line).decode
+_REFUSALS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+def keep(kept: dict[K, V], key: K, value: V, most: int) -> None:
+    """Puts it in, and the oldest out when there are too many."""
+    kept[key] = value
+    if len(kept) > most:
+        del kept[next(iter(kept))]
+
+
+def load(carry: bytes | None) -> State:
+    """What was remembered; nothing when another version remembered it."""
+    if carry:
+        try:
+            state = msgspec.msgpack.decode(carry, type=State)
+        except msgspec.DecodeError:
+            return State()
+        if state.version == CARRY:
+            return state
+    return State()
+
+
+class Place:
+    """What the path of a file says: `…/<session>/subagents/**/agent-<id>.jsonl` or `…/<run>/journal.jsonl`, or any other name."""
+
+    def __init__(self, path: str) -> None:
+        below, _, name = path.rpartition(os.sep)
+        self.stem = name.removesuffix(".jsonl")
+        parts = f"{below}{os.sep}".split(f"{os.sep}subagents{os.sep}", 1)
+        self.folder = parts[0] if len(parts) > 1 else ""
+        """The folder that is named for the session."""
+        self.session = self.folder.rpartition(os.sep)[2]
+        self.agent = self.stem[6:] if self.stem.startswith("agent-") else ""
+        self.run = below.rpartition(os.sep)[2] if self.stem == "journal" and self.folder else ""
+
+
+class Fold:
+    """A fold over the records of one source. All that outlives a batch is in `state`; the rest is about the current record."""
+
+    handlers: Mapping[str, Callable[[Line], None]]
+
+    def __init__(self, source: Source, carry: bytes | None) -> None:
+        self.flavor = source.agent
+        self.place = Place(source.path)
+        self.hints = frozenset(source.hints)
+        self.state = load(carry)
+        self.out = Normalized()
+        self.touched: dict[str, tuple[str | None, int]] = {}
+        """The sessions of this batch, by their key in the state, with the best title that was found for each."""
+        self.overflow: dict[str, str] = {}
+        self.raw: str | bytes = b""
+        self.offset = 0
+        self.line = Line()
+        self.ts: datetime | None = None
+        self.session = SessionState("")
+        self.key = ""
+        self.native_id = ""
+        self.parent: str | None = None
+        self.count = 0  # Events that the current record has given.
+        self.step: tuple[str, list[int], list[int]] | None = None
+        """Tokens for the next event: of which message, what this line adds, the most that has been seen."""
+
+    def feed(self, record: Record) -> None:
+        if record.aside is not None:
+            self.aside(record.aside, record.data)
+            return
+        self.state.records += 1
+        self.offset = record.offset
+        if record.problem is not None:
+            self.strange(record.data.decode("utf-8", "replace"), record.problem)
+            return
+        try:
+            line = _decode(record.data)
+        except _REFUSALS:
+            self.tolerate(record.data)
+        else:
+            self.raw = record.data
+            self.record(line)
+        if self.overflow:
+            self.overflow.clear()
+
+    def aside(self, name: str, data: bytes) -> None:
+        if name == "meta":
+            meta, _ = lenient(Meta, next((value for value, _, _ in parse(data) if isinstance(value, dict)), {}))
+            self.session, self.key = self.main(Line()), ""
+            self.session.call = meta.toolUseId
+            self.title(meta.description, 2)
+        else:
+            self.overflow[name.partition(":")[2]] = data.decode("utf-8", "replace")
+
+    def tolerate(self, data: bytes) -> None:
+        """A line that the typed decoder refuses."""
+        values = parse(data)
+        if not values:
+            self.merge("blank")
+        for value, text, problem in values:
+            if not isinstance(value, dict):
+                self.strange(text, problem or "not an object", "malformed" if value is MALFORMED else "unknown")
+                continue
+            line, problems = lenient(Line, value)
+            self.raw = text
+            is_known = self.record(line)
+            if problem or (problems and is_known):
+                self.out.skips.append(Skip(self.offset, "; ".join([problem, *problems] if problem else problems)[:500]))
+
+    def strange(self, text: str, reason: str, native: str = "malformed") -> None:
+        self.raw = text
+        self.begin(Line())
+        self.emit("lifecycle", text, native, reason)
+        self.out.skips.append(Skip(self.offset, reason))
+
+    def record(self, line: Line) -> bool:
+        """What one record means. False when its type is not known: then nothing can be wrong with it."""
+        kind = line.type
+        if kind in MERGED:
+            self.settle(line, kind)
+            return True
+        if kind is None and line.message and line.message.role in ("user", "assistant"):
+            kind = line.message.role
+        handler = self.handlers.get(kind) if kind else None
+        self.begin(line)
+        if handler:
+            handler(line)
+        else:
+            self.emit("lifecycle", self.raw_text(), kind or "unknown", kind or "unknown record")
+        self.end(line)
+        return handler is not None
+
+    def settle(self, line: Line, kind: str) -> None:
+        """A record that says something of the session and is no event. It is written again and again, so the last one counts."""
+        self.merge(kind)
+        if kind in TITLES or (kind == "summary" and self.state.main):
+            self.session, self.key = self.main(line), ""
+            if kind == "summary":
+                # It may be about a leaf of another session. Then it is worth a prompt, and gives way to the first.
+                self.title(line.summary, 2 if line.leafUuid in self.state.recent else 1)
+            else:
+                field, rank = TITLES[kind]
+                self.title(getattr(line, field), rank)
+
+    # Which session, which id, which parent.
+
+    def main(self, line: Line) -> SessionState:
+        """The session of the file itself: named by the file where that can be, else by the first session id that is read."""
+        state, place = self.state, self.place
+        if state.main is None:
+            named = clean((line.sessionId or "").partition("#")[0])
+            stem = clean(place.stem) or "unknown"
+            own = f"agent-{clean(place.agent)}" if place.agent else f"journal-{clean(place.run)}" if place.run else ""
+            if own:
+                state.root = clean(place.session) or named
+                state.main = SessionState(f"{state.root}/{own}" if state.root else stem)
+                if state.root:
+                    state.main.parent, state.main.relation = f"{self.flavor}:{state.root}", "subagent"
+            else:
+                state.root = stem if UUID.match(stem) else named or stem
+                state.main = SessionState(state.root)
+        return state.main
+
+    def side(self, line: Line) -> str:
+        """The key of the session that a line of an inline subagent belongs to: it hangs on the subagent's first line."""
+        state, uuid = self.state, line.uuid or ""
+        if line.agentId:
+            key = f"agent-{clean(line.agentId)}"
+        else:
+            key = state.side.get(line.parentUuid or "") or f"agent-{clean(uuid[:8] if len(uuid) == 36 else uuid) or 'unknown'}"
+            if uuid:
+                keep(state.side, uuid, key, SIDE)
+        if key not in state.sessions:
+            self.sub(key).call = self.find_call(line)
+        return key
+
+    def sub(self, key: str) -> SessionState:
+        state = self.state
+        session = state.sessions.get(key)
+        if session is None:
+            state.has_dropped = state.has_dropped or len(state.sessions) >= SESSIONS
+            start = state.events if state.has_dropped else 0
+            session = SessionState(f"{state.root}/{key}", start, parent=f"{self.flavor}:{state.root}", relation="subagent")
+            keep(state.sessions, key, session, SESSIONS)
+        return session
+
+    def find_call(self, line: Line) -> str | None:
+        """The latest call that asked for what this line says."""
+        content = line.message.content if line.message else None
+        text = content if isinstance(content, str) else next((block.text for block in content or () if block.text), None)
+        asked = hash_words(text) if text else None
+        return next((call for call, words in reversed(self.state.tasks.items()) if words == asked), None)
+
+    def begin(self, line: Line) -> None:
+        state = self.state
+        session = state.main or self.main(line)
+        self.key = ""
+        if line.isSidechain and not self.place.agent:
+            self.key = self.side(line)
+            session = state.sessions[self.key]
+        self.enter(line, session)
+        if not state.is_traced and line.sessionId:
+            state.is_traced = True
+            origin = clean(line.sessionId)
+            if origin != session.native and session.relation is None and UUID.match(session.native) and UUID.match(origin):
+                session.parent, session.relation = f"{self.flavor}:{origin}", "continuation"
+        if line.forkedFrom is not None and line.forkedFrom.sessionId and session.relation != "subagent":
+            session.parent, session.relation = f"{self.flavor}:{clean(line.forkedFrom.sessionId)}", "fork"
+        if line.parentUuid:
+            self.parent = self.reference(line.parentUuid)
+        elif line.logicalParentUuid:
+            self.parent = self.reference(line.logicalParentUuid)
+
+    def enter(self, line: Line, session: SessionState) -> None:
+        """Makes this line the current one, in this session."""
+        state = self.state
+        self.line, self.session, self.parent, self.count, self.step = line, session, None, 0, None
+        uuid = line.uuid
+        if uuid:
+            self.native_id = state.anchor = uuid if len(uuid) == 36 else f"{state.root}/{uuid}"
+            if state.repeats:
+                state.repeats.clear()
+        else:
+            self.native_id = ""
+        if session.cwd is None:
+            session.cwd = line.cwd
+        if session.branch is None and line.gitBranch:
+            session.branch = line.gitBranch
+        ts = line.timestamp
+        self.ts = ts if ts is None or ts.tzinfo is UTC else utc(ts)
+
+    def reference(self, uuid: str) -> str:
+        """The id of the event that a uuid stands for: the last one of its record."""
+        state = self.state
+        if len(uuid) != 36:
+            uuid = f"{state.root}/{uuid}"
+        if state.moved:
+            uuid = state.moved.get(uuid, uuid)
+        if state.tails and uuid in state.tails:
+            return f"{uuid}#{state.tails[uuid]}"
+        return uuid
+
+    def references(self, uuids: Iterable[str] | None) -> tuple[str, ...]:
+        return tuple([uuid if len(uuid) == 36 else f"{self.state.root}/{uuid}" for uuid in uuids or ()])
+
+    def anonymous(self) -> str:
+        """An id for a record that has none: the same wherever the file is cut, and in a copy of the file."""
+        state = self.state
+        raw = self.raw.encode("utf-8", "replace") if isinstance(self.raw, str) else self.raw
+        key = blake2b(raw, digest_size=8).digest()
+        again = state.repeats.get(key, 0)
+        keep(state.repeats, key, again + 1, REPEATS)
+        anchor = state.anchor or self.session.native
+        return "~" + blake2b(b"%s\n%d\n%s" % (anchor.encode("utf-8", "replace"), again, key), digest_size=8).hexdigest()
+
+    def emit(
+        self, kind: str, body: str, native: str, summary: str | None = None, *, role: str | None = None, tool: str | None = None,
+        call_id: str | None = None, action: str | None = None, is_error: bool = False, exit_code: int | None = None,
+        duration_ms: int | None = None, files: tuple[str, ...] = (), tests: Tests | None = None, view: str | None = None,
+        refs: tuple[str, ...] = (),
+    ) -> None:  # fmt: skip
+        state, line, session, out = self.state, self.line, self.session, self.out
+        if len(body) > LONGEST_BODY:
+            body = cap(body)
+        fork = line.forkedFrom
+        if self.count:
+            native_id = f"{self.native_id}#{self.count}"
+        else:
+            native_id = self.identify(body)
+            if self.key not in self.touched:
+                self.touched[self.key] = (None, 0)
+        usage = model = None
+        if self.step is not None:
+            usage, model, self.step = self.take(self.step), line.message.model if line.message else None, None
+        out.events.append(
+            SessionEvent(
+                session_uid=f"{self.flavor}:{session.native}", seq=session.seq, ts=self.ts, kind=kind, role=role, tool=tool,
+                summary=one_line(body) if summary is None else summary, tokens=usage.total if usage else 0,
+                is_sidechain=line.isSidechain is True, native_id=native_id, call_id=call_id, action=action, is_error=is_error,
+                exit_code=exit_code, duration_ms=duration_ms, files=files, cwd=line.cwd if line.cwd != session.cwd else None,
+                git_branch=line.gitBranch if line.gitBranch and line.gitBranch != session.branch else None, model=model, native=native,
+                usage=usage, tests=tests, view=view, refs=refs, record=state.records - 1,
+            )
+        )  # fmt: skip
+        out.bodies.append(body)
+        out.parents.append(self.parent)
+        out.originals.append(self.original(fork.sessionId, fork.messageUuid) if fork else None)
+        self.parent = session.last = native_id
+        session.seq += 1
+        state.events += 1
+        self.count += 1
+
+    def identify(self, body: str) -> str:
+        """The id of a record's first event."""
+        state = self.state
+        if not self.line.uuid:
+            self.native_id = self.anonymous()
+            return self.native_id
+        before = state.recent.get(self.native_id)
+        if before is None:
+            keep(state.recent, self.native_id, body, RECENT)
+        elif before != (body if isinstance(before, str) else checksum(body)):
+            self.native_id = f"{self.native_id}~{checksum(body):08x}"
+        return self.native_id
+
+    def original(self, session: str | None, uuid: str | None) -> str | None:
+        if not uuid:
+            return None
+        original = uuid if len(uuid) == 36 else f"{session}/{uuid}"
+        return f"{original}#{self.count}" if self.count else original
+
+    def count_usage(self, line: Line) -> None:
+        """What this line adds to its message's tokens; they are given to the first event of the line."""
+        message = line.message
+        if message is None or message.usage is None:
+            return
+        most = tokens(message.usage)
+        identity = message.id or ""
+        before = self.state.usage.get(identity) if identity else None
+        step = most
+        if before is not None:
+            step = [max(0, new - old) for new, old in zip(most, before, strict=True)]
+            most = [new + old for new, old in zip(step, before, strict=True)]
+        if any(step):
+            self.step = (identity, step, most)
+
+    def take(self, step: tuple[str, list[int], list[int]]) -> Usage:
+        state = self.state
+        identity, added, most = step
+        if identity:
+            keep(state.usage, identity, most, MESSAGES)
+        if state.owed:
+            state.owed.pop(identity, None)
+            added = [sum(column) for column in zip(added, *state.owed.values(), strict=True)]
+            state.owed.clear()
+        return Usage(input_tokens=added[0], output_tokens=added[1], cache_read_tokens=added[2], cache_write_tokens=added[3])
+
+    def end(self, line: Line) -> None:
+        state = self.state
+        if self.count > 1:
+            keep(state.tails, self.native_id, self.count - 1, TAILS)
+        elif not self.count and line.uuid:
+            self.out.aliases[self.native_id] = self.parent
+        if self.step is not None:
+            identity, _, most = self.step
+            keep(state.owed, identity, most, 4)
+
+    def merge(self, word: str) -> None:
+        self.out.merged[word] = self.out.merged.get(word, 0) + 1
+
+    def title(self, text: str | None, rank: int) -> None:
+        if text and (line := one_line(text)) and rank >= self.touched.get(self.key, (None, 0))[1]:
+            self.touched[self.key] = (line, rank)
+
+    def raw_text(self) -> str:
+        return self.raw.strip() if isinstance(self.raw, str) else self.raw.decode("utf-8", "replace").strip()
+
+    def finish(self) -> Normalized:
+        state, out = self.state, self.out
+        for key, (title, rank) in self.touched.items():
+            session = state.sessions[key] if key else state.main
+            if session is not None:
+                out.facts[f"{self.flavor}:{session.native}"] = Facts(
+                    native_session_id=session.native, title=title, title_rank=rank, cwd=session.cwd, git_branch=session.branch,
+                    model=session.model, repo=session.repo, task_ref=session.task, parent_uid=session.parent, parent_call=session.call,
+                    relation=session.relation,
+                )  # fmt: skip
+        state.recent = {key: checksum(body) if isinstance(body, str) else body for key, body in state.recent.items()}
+        out.carry = msgspec.msgpack.encode(state)
+        return out

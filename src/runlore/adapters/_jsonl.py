@@ -1,0 +1,316 @@
+"""Files of JSON lines: how they are found, read from where they were left off, and decoded without trust.
+
+Knows lines and JSON, and no agent's words: what a record means is the adapter's. A line is decoded twice at most: first by the
+adapter's own typed decoder, which is fast and strict, and what that refuses by `parse` and `lenient` here, which take what can
+be had. Both fill the same Struct, so an adapter has one normalizer.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import types
+import typing
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from ..errors import ReadError
+from ..model import Session
+from . import Position, Record, Source, expand_root
+
+CHUNK = 1 << 20  # Larger reads are not faster, and each costs its size in memory twice.
+LONGEST = 64 << 20  # A longer line is no record of a conversation; it is named, not kept.
+KEPT = 64 << 10  # What is kept of one: enough to see what it was.
+SAMPLE = 4 << 10  # How much of the head and of the tail says whether a file is still the same.
+
+
+class JsonLines:
+    """The part of an adapter that is the same for every agent that appends JSON lines to files below its roots."""
+
+    name: str
+    label: str
+    version: int
+    roots: tuple[str, ...]
+    keeps_days: int | None = None
+    suffix = ".jsonl"
+    marker: bytes | None = None
+    """Lines that contain this are shown to `before`."""
+
+    def find_roots(self, env: Mapping[str, str]) -> list[Path]:
+        """All of `roots`, up to the first `$VARIABLE` that is set: whoever sets it means that place instead of the usual ones."""
+        found: list[Path] = []
+        for root in self.roots:
+            places = expand_root(root, env)
+            found += [place for place in places if place not in found]
+            if places and root.startswith("$"):
+                break
+        return found
+
+    def discover(self, root: Path) -> Iterator[Source]:
+        for entry in _walk(str(root), self.suffix):
+            try:
+                stat = entry.stat()
+            except OSError:  # It has gone since the folder was listed.
+                continue
+            yield Source(
+                agent=self.name, path=entry.path, root=str(root), size=stat.st_size, mtime_ns=stat.st_mtime_ns, inode=stat.st_ino
+            )
+
+    def follows(self, source: Source, since: Position) -> bool:
+        try:
+            with open(source.path, "rb") as file:
+                if os.fstat(file.fileno()).st_size < since.offset:
+                    return False
+                return (since.head, since.tail) == _samples(file, since.offset)
+        except OSError:
+            return False
+
+    def position(self, source: Source, offset: int, records: int) -> Position:
+        try:
+            with open(source.path, "rb") as file:
+                head, tail = _samples(file, offset)
+        except OSError as error:
+            raise ReadError(source.path, reason_of(error)) from error
+        return Position(offset=offset, head=head, tail=tail, records=records)
+
+    def read(self, source: Source, since: Position | None) -> Iterator[Record]:
+        """Every complete line after the position. Bytes after the last newline are still being written: the next pass gives them."""
+        if since is None:
+            yield from self.beside(source)
+        try:
+            with open(source.path, "rb", buffering=0) as file:
+                file.seek(since.offset if since else 0)
+                yield from self._lines(source, file, file.tell())
+        except OSError as error:
+            raise ReadError(source.path, reason_of(error)) from error
+
+    def beside(self, source: Source) -> Iterable[Record]:
+        """Small files that belong to the source, given before its first line."""
+        return ()
+
+    def before(self, source: Source, line: bytes) -> Iterable[Record]:
+        """Small files that this line speaks of, given just before it."""
+        return ()
+
+    def slim(self, line: bytes) -> bytes:
+        return line
+
+    def resume(self, session: Session) -> list[str] | None:
+        return None
+
+    def _lines(self, source: Source, file: typing.IO[bytes], offset: int) -> Iterator[Record]:
+        marker = self.marker
+        begun: list[bytes] = []  # The pieces of a line whose end has not come yet.
+        held = 0  # Their length, and that of what was not kept of them.
+        while chunk := file.read(CHUNK):
+            first, *lines = chunk.split(b"\n")
+            if held <= LONGEST:
+                begun.append(first)
+            held += len(first)
+            if held > LONGEST:
+                begun = [b"".join(begun)[:KEPT]]
+            if not lines:
+                continue
+            end = offset + held + 1
+            if held > LONGEST:
+                yield Record(begun[0], offset, None, f"too long ({held >> 20} MB)", end)
+            else:
+                line = b"".join(begun)
+                if marker is not None and marker in line:
+                    yield from self.before(source, line)
+                yield Record(line, offset, None, None, end)
+            offset = end
+            rest = lines.pop()
+            watched = marker is not None and marker in chunk
+            for line in lines:
+                if watched and marker in line:  # type: ignore[operator] # watched: there is one
+                    yield from self.before(source, line)
+                end = offset + len(line) + 1
+                yield Record(line, offset, None, None, end)
+                offset = end
+            begun, held = [rest], len(rest)
+
+
+def reason_of(error: OSError) -> str:
+    return (error.strerror or str(error) or type(error).__name__).lower()
+
+
+def read_small(path: str, limit: int) -> bytes | None:
+    """The content of a regular file of at most so many bytes; None for anything else, and for a link."""
+    try:
+        with os.fdopen(os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)), "rb") as file:
+            data = file.read(limit + 1)
+    except OSError:
+        return None
+    return data if len(data) <= limit else None
+
+
+def _walk(folder: str, suffix: str) -> Iterator[os.DirEntry[str]]:
+    """Files by name, folder by folder. Links to folders are not followed, so there is no way round in a circle."""
+    try:
+        with os.scandir(folder) as listing:
+            entries = sorted(listing, key=lambda entry: entry.name)
+    except OSError:
+        return
+    for entry in entries:
+        try:
+            if entry.is_dir(follow_symlinks=False):
+                yield from _walk(entry.path, suffix)
+            elif entry.name.endswith(suffix) and entry.is_file():
+                yield entry
+        except OSError:
+            continue
+
+
+def _samples(file: typing.IO[bytes], offset: int) -> tuple[bytes, bytes]:
+    head = file.read(min(SAMPLE, offset))
+    file.seek(max(0, offset - SAMPLE))
+    tail = file.read(min(SAMPLE, offset))
+    return blake2b(head, digest_size=16).digest(), blake2b(tail, digest_size=16).digest()
+
+
+# The tolerant path: what a strict decoder refuses.
+
+MALFORMED: Any = object()
+"""Stands for a value where there is none."""
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_BLANK = " \t\r\n\0\ufeff"  # A crashed machine leaves runs of NUL; editors leave a byte order mark.
+
+
+def parse(data: bytes) -> list[tuple[Any, str, str | None]]:
+    """The JSON values of a line: value, its own text, and what was wrong with it if anything. A blank line has none.
+
+    Two objects glued together are two values. What is no JSON has the value MALFORMED. All text is valid: bytes that are not
+    UTF-8 and halves of surrogate pairs are U+FFFD.
+    """
+    text = data.decode("utf-8", "replace")
+    # A replacement character may also have been in the file; only the strict codec knows.
+    spoiled = "\ufffd" in text and not _is_utf8(data)
+    note = "not UTF-8" if spoiled else None
+    values: list[tuple[Any, str, str | None]] = []
+    start = _skip_blank(text, 0)
+    while start < len(text):
+        try:
+            value, end = _DECODER.raw_decode(text, start)
+        except RecursionError:
+            values.append((MALFORMED, text[start:], "nested too deeply"))
+            break
+        except ValueError as error:
+            values.append((MALFORMED, text[start:], f"not JSON: {getattr(error, 'msg', error)}".lower()))
+            break
+        own = text[start:end]
+        values.append((_whole(value) if "\\u" in own else value, own, note))
+        start = _skip_blank(text, end)
+    return values
+
+
+def _parse_int(digits: str) -> int | str:
+    return int(digits) if len(digits) < 4000 else digits  # Python itself refuses more than 4,300 digits.
+
+
+def _parse_float(digits: str) -> float | str:
+    number = float(digits)
+    return number if abs(number) != float("inf") else digits
+
+
+_DECODER = json.JSONDecoder(strict=False, parse_int=_parse_int, parse_float=_parse_float, parse_constant=str)
+
+
+def _skip_blank(text: str, start: int) -> int:
+    while start < len(text) and text[start] in _BLANK:
+        start += 1
+    return start
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _whole(value: Any) -> Any:
+    """The same value without halves of surrogate pairs, which no codec would write."""
+    if isinstance(value, str):
+        return _SURROGATE.sub("\ufffd", value)
+    if isinstance(value, list):
+        return [_whole(item) for item in value]
+    if isinstance(value, dict):
+        return {_whole(key): _whole(item) for key, item in value.items()}
+    return value
+
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+
+def lenient(kind: type[S], data: dict[str, Any], where: str = "") -> tuple[S, list[str]]:
+    """A Struct from plain data, field by field. What does not fit takes its default, and is named with its path.
+
+    An item of a list of Structs that is no object is a Struct of defaults: it keeps its place among the others.
+    """
+    fitting: dict[str, Any] = {}
+    problems: list[str] = []
+    for name, options in _fields(kind).items():
+        if name not in data:
+            continue
+        value = data[name]
+        place = f"{where}{name}"
+        struct = next((option for option in options if isinstance(option, type) and issubclass(option, msgspec.Struct)), None)
+        listed = next((item for option in options if (item := _item_struct(option))), None)
+        if msgspec.Raw in options:
+            fitting[name] = msgspec.Raw(to_json(value))
+        elif isinstance(value, dict) and struct:
+            fitting[name], more = lenient(struct, value, f"{place}.")
+            problems += more
+        elif isinstance(value, list) and listed:
+            items = [_lenient_item(listed, item, f"{place}[{n}]") for n, item in enumerate(value)]
+            fitting[name] = [item for item, _ in items]
+            problems += [problem for _, found in items for problem in found]
+        else:
+            try:
+                fitting[name] = msgspec.convert(value, typing.Union[tuple(options)])  # noqa: UP007 # built at run time
+            except msgspec.ValidationError:
+                problems.append(f"{place} is {_word(value)}")
+    return kind(**fitting), problems
+
+
+def _lenient_item(kind: type[S], item: Any, place: str) -> tuple[S, list[str]]:
+    return lenient(kind, item, f"{place}.") if isinstance(item, dict) else (kind(), [f"{place} is {_word(item)}"])
+
+
+@cache
+def _fields(kind: type[msgspec.Struct]) -> dict[str, tuple[Any, ...]]:
+    """The types that each field may have."""
+    hints = typing.get_type_hints(kind)
+    unions = (typing.Union, types.UnionType)
+    return {
+        field.encode_name: typing.get_args(hint) if typing.get_origin(hint) in unions else (hint,)
+        for field in msgspec.structs.fields(kind)
+        if (hint := hints[field.name]) is not None
+    }
+
+
+def _item_struct(option: Any) -> type[msgspec.Struct] | None:
+    inner = typing.get_args(option)[0] if typing.get_origin(option) is list else None
+    return inner if isinstance(inner, type) and issubclass(inner, msgspec.Struct) else None
+
+
+def _word(value: Any) -> str:
+    words = {bool: "a truth value", dict: "an object", float: "a number", int: "a number", list: "a list", str: "a text"}
+    return words.get(type(value), "null")
+
+
+def to_json(value: Any) -> bytes:
+    """Compact JSON of plain data."""
+    try:
+        return msgspec.json.encode(value)
+    except (OverflowError, RecursionError):  # Integers beyond 64 bits, in older versions of msgspec.
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()

@@ -1,0 +1,331 @@
+"""What adapters share about tools: test runs, changes to files, one-line summaries, text of arguments and of binary data.
+
+Pure functions from text to text. No agent's words: which tool is a shell and which field holds the command is the adapter's.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b64decode
+from collections.abc import Callable, Iterable, Mapping
+from hashlib import sha256
+from typing import Any
+
+from ..model import Tests
+from ._jsonl import to_json
+
+SUMMARY = 160
+LONGEST_BODY = 8 << 20
+CONTEXT = 3  # Lines shown around a change, as in diff -u.
+TAIL = 16 << 10  # Runners print their totals last; more is not searched.
+
+
+def cap(text: str) -> str:
+    """The text, or what fits of it with a note. Bodies beyond this are dumps, not conversation."""
+    if len(text) <= LONGEST_BODY:
+        return text
+    return f"{text[:LONGEST_BODY]}\n[{len(text) - LONGEST_BODY} more characters]"
+
+
+# Terminal sequences (CSI, OSC, two-character escapes) and the characters that are not for reading.
+_ESCAPES = re.compile(r"\x1b\[[0-9;:?<=>]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[@-Z\\-_]|\x1b")
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]+")
+_WORD = re.compile(r"\w")
+_MEANING = re.compile(r"[^\n]*\w[^\n]*")
+
+
+def one_line(text: str) -> str:
+    """The first line that says something, without control characters and terminal sequences, at most 160 characters."""
+    end = text.find("\n", 0, 4 * SUMMARY)
+    line = text[: end if end >= 0 else 4 * SUMMARY].strip()
+    if not _WORD.search(line):
+        found = _MEANING.search(text, 0, 2000)
+        line = found.group()[: 4 * SUMMARY].strip() if found else line
+    if not line.isprintable():
+        line = _CONTROLS.sub(" ", _ESCAPES.sub("", line)).strip()
+    return line if len(line) <= SUMMARY else line[: SUMMARY - 1] + "…"
+
+
+def text_of(value: Any) -> str:
+    """A text as it is, nothing as nothing, anything else as JSON."""
+    if isinstance(value, str):
+        return value
+    return "" if value is None else to_json(value).decode()
+
+
+def key_values(data: Mapping[str, Any]) -> str:
+    """Arguments for reading: `key: value` lines, texts verbatim, everything else as JSON."""
+    return "\n".join([f"{key}: {value if isinstance(value, str) else text_of(value)}" for key, value in data.items()])
+
+
+def file_change(path: str, changes: Iterable[tuple[str, str]]) -> str:
+    """The path, then for each change its removed and added lines with a little of what stands around them."""
+    return "\n@@\n".join([path, *(_hunk(old, new) for old, new in changes)]) if path else "\n@@\n".join(_hunk(*pair) for pair in changes)
+
+
+def file_content(path: str, content: str) -> str:
+    """The path, then every line as added."""
+    return f"{path}\n@@\n+{content.removesuffix(chr(10)).replace(chr(10), chr(10) + '+')}" if content else path
+
+
+def _hunk(old: str, new: str) -> str:
+    before, after = old.split("\n"), new.split("\n")
+    shortest = min(len(before), len(after))
+    start = 0
+    while start < shortest and before[start] == after[start]:
+        start += 1
+    stop = 0
+    while stop < shortest - start and before[-1 - stop] == after[-1 - stop]:
+        stop += 1
+    lines = [" " + line for line in before[max(0, start - CONTEXT) : start]]
+    lines += ["-" + line for line in before[start : len(before) - stop] if line or len(before) > 1]
+    lines += ["+" + line for line in after[start : len(after) - stop] if line or len(after) > 1]
+    lines += [" " + line for line in before[len(before) - stop : len(before) - stop + CONTEXT]]
+    return "\n".join(lines)
+
+
+_MAGIC = {
+    b"\x89PNG": "image/png",
+    b"\xff\xd8\xff": "image/jpeg",
+    b"GIF8": "image/gif",
+    b"RIFF": "image/webp",
+    b"BM": "image/bmp",
+    b"%PDF": "application/pdf",
+}
+_BASE64 = re.compile(rb'("(?:data|base64)"\s*:\s*")([A-Za-z0-9+/\\]{256,}={0,2})(?=")')
+
+
+def blob_reference(data: str | bytes) -> str:
+    """What stands for base64 data in a text: what it is, how large, and a hash that tells one from another."""
+    if isinstance(data, str) and data.startswith("["):  # It has been replaced already.
+        return data
+    try:
+        content = b64decode(data)
+    except ValueError:
+        content = data.encode("utf-8", "replace") if isinstance(data, str) else data
+    kind = next((kind for magic, kind in _MAGIC.items() if content.startswith(magic)), "application/octet-stream")
+    word = "image" if kind.startswith("image/") else "document"
+    size = f"{(len(content) + 512) >> 10} KB" if len(content) >= 1024 else f"{len(content)} B"
+    return f"[{word} {kind} {size} sha256:{sha256(content).hexdigest()[:16]}]"
+
+
+def without_base64(line: bytes) -> bytes:
+    """A JSON line whose long base64 values are replaced by their references."""
+    return _BASE64.sub(lambda found: found[1] + blob_reference(found[2].replace(b"\\", b"")).encode(), line)
+
+
+# Test runs. A runner counts where a command stands: at the start, after an operator, or behind a word that starts commands.
+_RUNNER = r"""
+      pytest | py\.test | tox | nox | vitest | jest | mocha | ava | rspec | phpunit | ctest | nose2? | nosetests | trial | ginkgo
+    | gotestsum | manage\.py \s+ test | bats | xcodebuild \b [^;&|\n]* \btest\b
+    | unittest | (?:npm | pnpm | yarn | bun | deno) \s+ (?:run \s+ | run-script \s+ )? (?:-\S+ \s+)* t(?:est\b(?!ing) (?::\S+)? | \b)
+    | (?:node | tsx) \s+ (?:-\S+ \s+)* --test\b
+    | go \s+ (?:-C \s+ \S+ \s+)? (?:test | tool \s+ gotestsum) | cargo \s+ (?:\+\S+ \s+)? (?:-\S+ \s+)* (?:test | nextest | t\b)
+    | (?:mvn | mvnw) \b [^;&|\n]* \b(?:test | verify)\b | (?:gradle | gradlew) \b [^;&|\n]* \b\w*[tT]est\w*
+    | dotnet \s+ test | swift \s+ test | mix \s+ test | bazel \s+ test | rake \s+ (?:test | spec) | rails \s+ test | zig \s+ build \s+ test
+    | (?:make | just | mise \s+ run | task) \s+ (?:-\S+ \s+)* (?:test | check)\b
+    | php \s+ artisan \s+ test | composer \s+ (?:run \s+)? test | pest | prove | Rscript \b [^;&|\n]* testthat
+"""
+_TEST = re.compile(
+    rf"""(?: ^ | [;&|(\n`]
+           | \b(?: run | exec | time | sudo | env | npx | bunx | pnpx | uvx | xargs | then | do | timeout \s+ (?:-\S+ \s+)* \S+ )
+           (?: \s+ -\S+ | \s+ --with \s+ \S+ )* (?=\s) | \s -m (?=\s) )
+         \s* (?: [A-Za-z_]\w*=\S* \s+ )* (?: python[\d.]* \s+ (?:-\w \s+)* )? (?: [\w.~$/{{}}-]*/ )?
+         (?: {_RUNNER} ) (?![\w.=-]*=) (?= [\s;&|)'"`:] | $ )""",
+    re.VERBOSE,
+)
+_TEST_WORD = re.compile(r"test|tox|nox|jest|mocha|\bava\b|spec|phpunit|nose|trial|ginkgo|check|verify|bats|pest|prove|(?:npm|yarn|bun|cargo) t\b")
+
+
+def is_test_run(command: str) -> bool:
+    """Whether a shell command runs tests, and does not merely speak of them (`pip install pytest`, `cat jest.config.js`)."""
+    # The word alone is 20 times faster to find than the place where it counts.
+    return _TEST_WORD.search(command, 0, 4000) is not None and _TEST.search(command, 0, 4000) is not None
+
+
+def test_counts(output: str) -> Tests | None:
+    """What a test runner's output says of passed, failed and skipped tests; None when it says nothing."""
+    tail = output[-TAIL:]
+    if "\x1b" in tail:
+        tail = _ESCAPES.sub("", tail)
+    for word, reader in _READERS:
+        if word in tail and (found := reader(tail)) is not None:
+            return found
+    return None
+
+
+def _tests(passed: int | None = None, failed: int | None = None, skipped: int | None = None) -> Tests:
+    # A count of more digits than a database takes is no count.
+    limit = 1 << 40
+    return Tests(**{k: v for k, v in (("passed", passed), ("failed", failed), ("skipped", skipped)) if v is not None and v < limit})
+
+
+_PYTEST = re.compile(r"^(?:=+ )?((?:\d+ [a-z]+(?:, )?)+) in [\d.:]+ ?s", re.MULTILINE)
+_NUMBER_WORD = re.compile(r"(\d+) ([a-z]+)")
+_WORDS = {
+    "passed": 0, "passing": 0, "pass": 0, "succeeded": 0,
+    "failed": 1, "failing": 1, "failures": 1, "failure": 1, "fail": 1, "errors": 1, "error": 1,
+    "skipped": 2, "pending": 2, "ignored": 2, "skip": 2, "todo": 2, "inconclusive": 2,
+}  # fmt: skip
+
+
+def _sum_words(pairs: Iterable[tuple[str, str]], *, all_known: bool = False) -> Tests | None:
+    """`(number, word)` pairs added up by meaning; with `all_known`, what was not named is 0."""
+    sums: list[int | None] = [0, 0, 0] if all_known else [None, None, None]
+    named = False
+    for number, word in pairs:
+        slot = _WORDS.get(word.lower())
+        if slot is not None and len(number) < 12:
+            sums[slot] = (sums[slot] or 0) + int(number)
+            named = True
+    return _tests(*sums) if named else None
+
+
+def _pytest(text: str) -> Tests | None:
+    found = _PYTEST.findall(text)
+    return _sum_words(_NUMBER_WORD.findall(found[-1]), all_known=True) if found else None
+
+
+_UNITTEST = re.compile(r"^Ran (\d+) tests? in [\d.]+s\s+(OK|FAILED|NO TESTS RAN)(?: \(([^)]*)\))?", re.MULTILINE)
+
+
+def _unittest(text: str) -> Tests | None:
+    ran = failed = skipped = 0
+    for found in (all_found := _UNITTEST.findall(text)):
+        counts = dict(re.findall(r"([a-z ]+)=(\d{1,11})", found[2].replace(", ", "  ")))
+        counts = {key.strip(): int(value) for key, value in counts.items()}
+        ran += int(found[0][:11])
+        failed += counts.get("failures", 0) + counts.get("errors", 0) + counts.get("unexpected successes", 0)
+        skipped += counts.get("skipped", 0)
+    return _tests(max(0, ran - failed - skipped), failed, skipped) if all_found else None
+
+
+_JEST = re.compile(r"^\s*Tests:?\s+((?:\d+ (?:failed|passed|skipped|todo|pending)[ ,|]*)+)", re.MULTILINE)
+_CARGO = re.compile(r"^\s*test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored", re.MULTILINE)
+_NEXTEST = re.compile(r"^\s*Summary \[[^\]]*\]\s+\d+ tests? run: (.*)$", re.MULTILINE)
+_MOCHA = re.compile(r"^\s+(\d+) (passing|failing|pending)\b", re.MULTILINE)
+_RSPEC = re.compile(r"^(\d+) examples?, (\d+) failures?(?:, (\d+) pending)?", re.MULTILINE)
+_PHPUNIT = re.compile(r"^(?:OK \((\d+) tests?|Tests: (\d+), Assertions: \d+(.*))", re.MULTILINE)
+_DOTNET = re.compile(r"Failed:\s+(\d+), Passed:\s+(\d+), Skipped:\s+(\d+), Total:", re.MULTILINE)
+_DOTNET_NEW = re.compile(r"Test summary: total: \d+, failed: (\d+), succeeded: (\d+), skipped: (\d+)")
+_MAVEN = re.compile(r"Tests run: (\d+), Failures: (\d+), Errors: (\d+), Skipped: (\d+)(?!.*Time elapsed)", re.MULTILINE)
+_GRADLE = re.compile(r"^(\d+) tests? completed, (\d+) failed(?:, (\d+) skipped)?", re.MULTILINE)
+_CTEST = re.compile(r"^\d+% tests passed, (\d+) tests? failed out of (\d+)", re.MULTILINE)
+_TAP = re.compile(r"^[#ℹ] (pass|fail|skipped|skip|todo)\s+(\d+)\s*$", re.MULTILINE)
+_BUN = re.compile(r"^ (\d+) (pass|fail|skip|todo)$", re.MULTILINE)
+_GO = re.compile(r"^\s*--- (PASS|FAIL|SKIP): ", re.MULTILINE)
+_GO_PACKAGE = re.compile(r"^(ok|FAIL)\s+\S+\.?\S*/?\S*\s+(?:\(cached\)|[\d.]+s|\[build failed\])", re.MULTILINE)
+
+
+def _numbers(found: Iterable[str | None]) -> list[int]:
+    return [int(number[:11]) if number else 0 for number in found]
+
+
+def _last(pattern: re.Pattern[str], text: str) -> list[int] | None:
+    found = pattern.findall(text)
+    if not found:
+        return None
+    return _numbers(found[-1])
+
+
+def _jest(text: str) -> Tests | None:
+    found = _JEST.findall(text)
+    return _sum_words(_NUMBER_WORD.findall(found[-1]), all_known=True) if found else None
+
+
+def _cargo(text: str) -> Tests | None:
+    rows = [_numbers(row) for row in _CARGO.findall(text)]
+    return _tests(*(sum(column) for column in zip(*rows, strict=True))) if rows else None
+
+
+def _nextest(text: str) -> Tests | None:
+    found = _NEXTEST.findall(text)
+    return _sum_words(_NUMBER_WORD.findall(found[-1]), all_known=True) if found else None
+
+
+def _mocha(text: str) -> Tests | None:
+    return _sum_words(_MOCHA.findall(text), all_known=True)
+
+
+def _rspec(text: str) -> Tests | None:
+    found = _last(_RSPEC, text)
+    return _tests(max(0, found[0] - found[1] - found[2]), found[1], found[2]) if found else None
+
+
+def _phpunit(text: str) -> Tests | None:
+    found = _PHPUNIT.findall(text)
+    if not found:
+        return None
+    fine, total, rest = found[-1]
+    if fine:
+        return _tests(int(fine[:11]), 0, 0)
+    counts = {key: int(value) for key, value in re.findall(r"(\w+): (\d{1,11})", rest)}
+    failed = counts.get("Failures", 0) + counts.get("Errors", 0)
+    skipped = counts.get("Skipped", 0) + counts.get("Incomplete", 0)
+    return _tests(max(0, int(total[:11]) - failed - skipped), failed, skipped)
+
+
+def _dotnet(text: str) -> Tests | None:
+    rows = [_numbers(row) for row in _DOTNET.findall(text) or _DOTNET_NEW.findall(text)]
+    if not rows:
+        return None
+    failed, passed, skipped = (sum(column) for column in zip(*rows, strict=True))
+    return _tests(passed, failed, skipped)
+
+
+def _maven(text: str) -> Tests | None:
+    found = _last(_MAVEN, text)
+    if not found:
+        return None
+    total, failures, errors, skipped = found
+    return _tests(max(0, total - failures - errors - skipped), failures + errors, skipped)
+
+
+def _gradle(text: str) -> Tests | None:
+    found = _last(_GRADLE, text)
+    return _tests(max(0, found[0] - found[1] - found[2]), found[1], found[2]) if found else None
+
+
+def _ctest(text: str) -> Tests | None:
+    found = _last(_CTEST, text)
+    return _tests(max(0, found[1] - found[0]), found[0]) if found else None
+
+
+def _tap(text: str) -> Tests | None:
+    return _sum_words(((number, word) for word, number in _TAP.findall(text)), all_known=True)
+
+
+def _bun(text: str) -> Tests | None:
+    return _sum_words(_BUN.findall(text), all_known=True)
+
+
+def _go(text: str) -> Tests | None:
+    """Tests with -v, packages without: go prints no count of tests that passed."""
+    found = _GO.findall(text)
+    if "PASS" not in found and (packages := _GO_PACKAGE.findall(text)):
+        return _tests(packages.count("ok"), max(packages.count("FAIL"), found.count("FAIL")))
+    return _tests(found.count("PASS"), found.count("FAIL"), found.count("SKIP")) if found else None
+
+
+# In this order, each asked only when its word is there: what one prints may look like another's.
+_READERS: tuple[tuple[str, Callable[[str], Tests | None]], ...] = (
+    (" in ", _pytest),
+    ("Ran ", _unittest),
+    ("Tests", _jest),
+    ("test result:", _cargo),
+    ("Summary [", _nextest),
+    ("example", _rspec),
+    ("OK (", _phpunit),
+    ("Tests: ", _phpunit),
+    ("ailed: ", _dotnet),
+    ("Tests run:", _maven),
+    ("completed, ", _gradle),
+    ("tests passed, ", _ctest),
+    ("pass ", _tap),
+    ("--- ", _go),
+    ("ok ", _go),
+    ("FAIL", _go),
+    (" pass", _bun),
+    (" passing", _mocha),
+    (" failing", _mocha),
+)

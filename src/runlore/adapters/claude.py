@@ -1,0 +1,417 @@
+"""Claude Code: one file of JSON lines for each session, more beside it for its subagents.
+
+Learned from transcripts of versions 1.0.24 to 2.1.220 and from the session reader in Anthropic's Agent SDK for Python; Claude Code
+itself is closed source. Last checked 2026-08. The traps:
+
+- An API message is written as several lines, one block each, that repeat a growing `usage`: what a line adds to the most seen so far
+  is counted, so the sum over events is the highest count, wherever the file is cut.
+- Lines of progress, hooks and settings stand in the chain of `parentUuid` even when they say nothing: they are aliases.
+- A subagent was first written into its parent's file (`isSidechain`), then next to it, now below it; and for a time its whole
+  conversation was mirrored in the parent as `agent_progress`. It is always a session of its own here.
+- A record without `uuid` is named by a hash of the last uuid before it, its own bytes, and how often it came since then. A second
+  record with a uuid that was seen shortly before, and other content, is `<uuid>~<checksum>`; with the same content it is a copy, and
+  the store sees that. An id that is no UUID was written by hand, and is only unique within its session: it gets the session's name.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ..model import Session
+from . import Normalized, Record, Source
+from ._claude import (
+    ASKS, CANCELLED, CAVEAT, ECHOES, INTERRUPT, NO_CALL, NO_OUTCOME, OVERFLOW, PERSISTED, REJECTED, SAID, STARTS_AGENT, TAG, UNSEEN, WRAPPERS,
+    Block, Call, Line, Outcome,
+    attachment_text, clean, describe_call, duration_of, error_text, exit_of, guess, hash_words, inside, milliseconds, outcome_of, plain,
+    prompt_text, result_summary, result_text, shown, texts,
+)  # fmt: skip
+from ._claude_fold import CALLS, TASKS, Fold, Place, keep
+from ._jsonl import JsonLines, parse, read_small
+from ._tools import one_line, test_counts, text_of, without_base64
+
+SYNTHETIC = "<synthetic>"
+OVERFLOW_BYTES = 8 << 20
+
+
+class Adapter(JsonLines):
+    name = "claude"
+    label = "Claude Code"
+    version = 1
+    roots = (
+        "$CLAUDE_PROJECTS_DIR",
+        "$CLAUDE_CONFIG_DIR/projects",
+        "~/.claude/projects",
+        "$XDG_CONFIG_HOME/claude/projects",
+        "~/.config/claude/projects",
+    )
+    keeps_days = 30  # The default of its setting cleanupPeriodDays.
+    marker = b"<persisted-output>"
+
+    def discover(self, root: Path) -> Iterator[Source]:
+        """Sources of sessions carry the ids of the subagents that have a file: what the session mirrors of them is then a copy."""
+        found = list(super().discover(root))
+        agents: dict[str, list[str]] = {}
+        for source in found:
+            place = Place(source.path)
+            if place.folder and place.agent:
+                agents.setdefault(place.folder, []).append(f"agent:{place.agent}")
+        for source in found:
+            hints = agents.get(source.path.removesuffix(self.suffix))
+            yield msgspec.structs.replace(source, hints=tuple(sorted(hints))) if hints else source
+
+    def beside(self, source: Source) -> Iterable[Record]:
+        data = read_small(source.path.removesuffix(self.suffix) + ".meta.json", 1 << 20)
+        return [Record(data, -1, "meta")] if data else ()
+
+    def before(self, source: Source, line: bytes) -> Iterable[Record]:
+        """The whole outputs of which the line holds a preview. Only the file's name is taken from the line, never a path."""
+        folder = Place(source.path).folder or source.path.removesuffix(self.suffix)
+        for name in dict.fromkeys(found[1] for found in OVERFLOW.finditer(line.decode("utf-8", "replace"))):
+            data = read_small(os.path.join(folder, "tool-results", name), OVERFLOW_BYTES)
+            if data is not None:
+                yield Record(data, -1, f"overflow:{name}")
+
+    def normalize(self, source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
+        reader = _Reader(source, carry)
+        for record in records:
+            reader.feed(record)
+        return reader.finish()
+
+    def slim(self, line: bytes) -> bytes:
+        return without_base64(line) if b'"base64"' in line else line
+
+    def resume(self, session: Session) -> list[str] | None:
+        """A subagent cannot be taken up alone: its session is. To be run in the session's folder."""
+        return ["claude", "--resume", session.native_session_id.partition("/")[0]]
+
+
+adapter = Adapter()
+
+class _Reader(Fold):
+    """What the records mean."""
+
+    def __init__(self, source: Source, carry: bytes | None) -> None:
+        super().__init__(source, carry)
+        self.is_inner = False
+        self.handlers = {
+            "user": self.user,
+            "assistant": self.assistant,
+            "system": self.system,
+            "attachment": self.attachment,
+            "progress": self.progress,
+            "permission-mode": self.permission_mode,
+            "pr-link": self.pr_link,
+        }
+
+    def user(self, line: Line) -> None:
+        content = line.message.content if line.message else None
+        if isinstance(content, str):
+            self.prompt(line, content)
+        elif content is None:
+            self.emit("lifecycle", self.raw_text(), "user", "user record without content", role="user")
+        elif not content:
+            self.merge("empty")
+        else:
+            only_images = all(block.type in ("image", "document") for block in content)
+            for n, block in enumerate(content):
+                kind = block.type or guess(block)
+                if kind == "tool_result":
+                    self.tool_result(line, block)
+                elif kind == "text" and block.text is not None:
+                    self.prompt(line, block.text)
+                elif kind in ("image", "document"):
+                    # A picture belongs to the prompt that it comes with; alone it is the prompt.
+                    is_prompt = only_images and n == 0 and not line.isMeta
+                    view = None if is_prompt else "context"
+                    self.emit("user_msg" if is_prompt else "lifecycle", shown(block), kind, role="user", view=view)
+                else:
+                    self.unknown_block(n, block)
+
+    def prompt(self, line: Line, text: str) -> None:
+        """Text in a user's record, which is what a person typed only when nothing below says otherwise."""
+        if line.isCompactSummary:
+            self.emit("lifecycle", text, "compact_summary", role="user", view="summary")
+        elif line.isMeta:
+            self.emit("lifecycle", text, "meta", role="user", view="context")
+        elif text.startswith(INTERRUPT):
+            self.emit("human_intervention", text, "interrupt", role="user", view="context")
+        elif line.origin is not None and line.origin.kind == "task-notification":
+            self.notification(text)
+        elif (tag := TAG.match(text)) and self.tagged(tag[1], text):
+            return
+        elif text.startswith(CAVEAT):
+            self.emit("lifecycle", text, "local-command-caveat", role="user", view="context")
+        elif text.isspace() or not text:
+            self.merge("empty")
+        else:
+            self.say(text, "user")
+
+    def say(self, text: str, native: str) -> None:
+        summary = one_line(text)
+        self.emit("user_msg", text, native, summary, role="user")
+        if not self.session.is_titled:
+            self.session.is_titled = True
+            self.title(summary, 1)
+
+    def tagged(self, tag: str, text: str) -> bool:
+        """Text that begins with a tag of the program. False when the tag means nothing to it, and the text is a prompt like others."""
+        if tag in ("command-name", "command-message", "command-args"):
+            name, args = inside("command-name", text), inside("command-args", text)
+            command = f"/{(name or inside('command-message', text)).lstrip('/')} {args}".strip()
+            self.emit("human_intervention", command, "slash_command", role="user", view="context")
+        elif tag == "bash-input":
+            self.say(f"!{inside(tag, text)}", tag)
+        elif tag == "task-notification":
+            self.notification(text)
+        elif tag in ECHOES:
+            self.emit("lifecycle", text, tag, one_line(inside(tag, text) or text), role="user", view="context")
+        elif tag in WRAPPERS:
+            _, closed, rest = text.partition(f"</{tag}>")
+            if closed and rest.strip():
+                self.prompt(self.line, rest.strip())
+            else:
+                self.emit("lifecycle", text, tag, one_line(inside(tag, text) or text), role="user", view="context")
+        else:
+            return False
+        return True
+
+    def notification(self, text: str) -> None:
+        call = inside("tool-use-id", text) or None
+        summary = one_line(inside("summary", text) or text)
+        self.emit("lifecycle", text, "task-notification", summary, role="user", call_id=call, view="context")
+
+    def assistant(self, line: Line) -> None:
+        message = line.message
+        if message is None or message.content is None:
+            self.count_usage(line)
+            self.emit("lifecycle", self.raw_text(), "assistant", "assistant record without content", role="assistant")
+            return
+        is_local = message.model == SYNTHETIC
+        if not is_local:
+            self.count_usage(line)
+            if message.model:
+                self.session.model = message.model
+        content = message.content
+        if isinstance(content, str):
+            self.reply(line, content, is_local)
+        elif not content:
+            self.merge("empty")
+        else:
+            for n, block in enumerate(content):
+                kind = block.type or guess(block)
+                if kind == "tool_use" or kind == "server_tool_use":
+                    self.tool_use(block, kind)
+                elif kind == "text" and block.text is not None:
+                    self.reply(line, block.text, is_local)
+                elif kind == "thinking" and block.thinking is not None:
+                    if block.thinking:
+                        self.emit("thinking", block.thinking, kind, role="assistant")
+                    else:
+                        self.merge("empty thinking")
+                elif kind == "redacted_thinking":
+                    self.merge(kind)
+                elif kind is not None and kind.endswith("tool_result"):
+                    self.tool_result(line, block)
+                else:
+                    self.unknown_block(n, block)
+
+    def reply(self, line: Line, text: str, is_local: bool) -> None:
+        if line.isApiErrorMessage or (is_local and "API Error" in text[:200]):
+            word = plain(line.error)
+            native = f"assistant/{word}" if isinstance(word, str) and word else "assistant/error"
+            self.emit("error", text, native, role="assistant", is_error=True)
+        elif is_local:
+            self.emit("lifecycle", text, "assistant/synthetic", role="assistant")
+        elif text.isspace() or not text:
+            self.merge("empty")
+        else:
+            self.emit("assistant_msg", text, "assistant", role="assistant")
+
+    def tool_use(self, block: Block, native: str) -> None:
+        tool, args = block.name or "unknown", block.input or {}
+        call = describe_call(tool, args)
+        self.emit(
+            call.kind, call.body, native, call.summary, role="assistant", tool=tool, call_id=block.id, action=call.action, files=call.files
+        )
+        if block.id:
+            keep(self.state.calls, block.id, Call(tool, call.action, call.kind == "test_run"), CALLS)
+            if tool in STARTS_AGENT and isinstance(prompt := args.get("prompt"), str):
+                keep(self.state.tasks, block.id, hash_words(prompt), TASKS)
+
+    def tool_result(self, line: Line, block: Block) -> None:
+        call = self.state.calls.pop(block.tool_use_id, NO_CALL) if block.tool_use_id else NO_CALL
+        text = result_text(block)
+        if text.startswith("<persisted-output>") and self.overflow and (found := OVERFLOW.search(text)):
+            text = self.overflow.get(found[1], text)
+        raw = line.toolUseResult
+        is_error = block.is_error is True
+        outcome = NO_OUTCOME if call.action in ("read", "search") else outcome_of(raw)
+        kind, native = "tool_result", "tool_result"
+        if is_error and (text.startswith(REJECTED) or line.toolDenialKind == "user-rejected" or bytes(raw) == b'"User rejected tool use"'):
+            kind, native, is_error = "human_intervention", "rejected", False
+            said = SAID.search(text)
+            text = said[1].strip() if said and said[1].strip() else text
+        elif text.startswith(CANCELLED):
+            native, is_error = "tool_result/cancelled", False
+        elif not is_error and (call.tool in ASKS or isinstance(outcome.answers, dict) or isinstance(outcome.plan, str)):
+            kind = "decision"
+        elif outcome.userModified is True:
+            native = "tool_result/user_modified"
+        exit_code = tests = None
+        if kind == "tool_result" and call.action in ("shell", "other"):
+            exit_code = exit_of(call.tool, text, is_error, outcome)
+            tests = test_counts(text) if call.is_test else None
+        self.emit(
+            kind, text, native, result_summary(text, exit_code, tests), role="user", tool=call.tool or None, call_id=block.tool_use_id,
+            action=call.action if call.tool else None, is_error=is_error, exit_code=exit_code, duration_ms=duration_of(outcome),
+            tests=tests, refs=self.started(outcome),
+        )  # fmt: skip
+
+    def started(self, outcome: Outcome) -> tuple[str, ...]:
+        """The sessions that a call has started."""
+        names = [f"{word}-{clean(value)}" for word, value in (("agent", outcome.agentId), ("journal", outcome.runId)) if isinstance(value, str)]
+        return tuple([f"{self.flavor}:{self.state.root}/{name}" for name in names])
+
+    def unknown_block(self, n: int, block: Block) -> None:
+        value: Any = next((value for value, _, _ in parse(self.raw if isinstance(self.raw, bytes) else self.raw.encode())), None)
+        for step in ("data", "message", "message", "content", n) if self.is_inner else ("message", "content", n):
+            try:
+                value = value[step]
+            except (KeyError, IndexError, TypeError):
+                value = None
+        self.emit("lifecycle", text_of(value), block.type or "unknown", block.type or "unknown block", role=self.line.type)
+
+    def system(self, line: Line) -> None:
+        subtype = line.subtype or ""
+        native = f"system/{subtype}" if subtype else "system"
+        text = text_of(plain(line.content))
+        if subtype == "turn_duration":
+            ms = milliseconds(line.durationMs)
+            self.emit("completion", text, native, "turn finished" if ms is None else f"turn finished after {ms / 1000:.1f} s", duration_ms=ms)
+        elif subtype == "api_error":
+            reason = error_text(plain(line.error)) or text
+            tried = f"attempt {line.retryAttempt} of {line.maxRetries}: " if line.retryAttempt is not None else ""
+            self.emit("retry", reason, native, one_line(tried + one_line(reason)), is_error=True, duration_ms=milliseconds(line.retryInMs))
+        elif subtype == "stop_hook_summary":
+            errors, added = texts(plain(line.hookErrors)), texts(plain(line.hookAdditionalContext))
+            body = "\n".join([*errors, *added])
+            view = "context" if added else None
+            self.emit("error" if errors else "lifecycle", body, native, one_line(body or "stop hooks"), is_error=bool(errors), view=view)
+        elif subtype == "compact_boundary":
+            self.compaction(line, text, native)
+        elif subtype == "microcompact_boundary":
+            cleared = line.microcompactMetadata.compactedToolIds if line.microcompactMetadata else None
+            self.emit("lifecycle", text, native, view="clear", refs=tuple(cleared or ()))
+        elif subtype in ("model_refusal_fallback", "api_refusal"):
+            self.emit("error", text, native, is_error=True, view="retract", refs=self.references(line.retractedMessageUuids))
+        elif subtype == "error":
+            self.emit("error", error_text(plain(line.error)) or text or self.raw_text(), native, is_error=True)
+        elif subtype == "local_command" and (tag := TAG.match(text)) and self.tagged(tag[1], text):
+            return
+        else:
+            self.emit("lifecycle", text or self.raw_text(), native)
+
+    def compaction(self, line: Line, text: str, native: str) -> None:
+        about = line.compactMetadata
+        segment = about.preservedSegment if about else None
+        kept: tuple[str, ...] = ()
+        if about and about.preservedMessages:
+            kept = self.references(about.preservedMessages.allUuids or about.preservedMessages.uuids)
+        elif segment and segment.headUuid and segment.tailUuid:
+            head, tail = self.references((segment.headUuid, segment.tailUuid))
+            kept = (head, "..", tail)
+        if segment and segment.tailUuid and segment.anchorUuid:
+            # What follows is written as if it followed the last message that was kept. It follows the summary.
+            tail, anchor = self.references((segment.tailUuid, segment.anchorUuid))
+            keep(self.state.moved, tail, anchor, 16)
+        self.emit("lifecycle", text, native, view="compact", refs=kept)
+
+    def attachment(self, line: Line) -> None:
+        about = line.attachment
+        if about is None:
+            self.emit("lifecycle", self.raw_text(), "attachment", "attachment without content")
+            return
+        kind = about.get("type")
+        native = kind if isinstance(kind, str) and kind else "attachment"
+        if native == "queued_command":
+            text = prompt_text(about.get("prompt"))
+            if about.get("commandMode") == "task-notification" or text.startswith("<task-notification>"):
+                self.notification(text)
+            else:
+                self.say(text, native)
+        elif native.startswith("hook_"):
+            self.hook(about, native)
+        else:
+            text = attachment_text(about)
+            path = about.get("filename") or about.get("path")
+            files = (path,) if isinstance(path, str) else ()
+            self.emit("lifecycle", text, native, view=None if native in UNSEEN else "context", files=files)
+
+    def hook(self, about: dict[str, Any], native: str) -> None:
+        is_error = native.endswith("_error")
+        content = prompt_text(about.get("content"))
+        nested = about.get("blockingError")
+        reason = text_of(nested.get("blockingError") if isinstance(nested, dict) else nested)
+        body = next((text for text in (reason, content, text_of(about.get("stderr")) if is_error else "", text_of(about.get("stdout"))) if text), "")
+        code = about.get("exitCode")
+        self.emit(
+            "error" if is_error else "lifecycle", body, native, one_line(f"{text_of(about.get('hookName'))}: {one_line(body)}".removesuffix(": ")),
+            is_error=is_error, exit_code=code if type(code) is int and abs(code) < 1 << 31 else None,
+            duration_ms=milliseconds(about.get("durationMs")), view="context" if content and native not in ("hook_system_message",) else None,
+        )  # fmt: skip
+
+    def progress(self, line: Line) -> None:
+        """Something is going on. For a time a subagent's whole conversation was told in this way."""
+        about = line.data
+        kind = about.type if about and about.type else "unknown"
+        inner = about.message if about else None
+        agent = clean(about.agentId) if about and about.agentId else ""
+        if kind != "agent_progress" or inner is None or not agent or f"agent:{agent}" in self.hints:
+            self.merge(f"progress/{kind}")
+            return
+        # The subagent's own file is missing. What it said is told here, and this line itself is only a link in the chain.
+        if line.uuid:
+            self.out.aliases[self.native_id] = self.parent
+        self.key = f"agent-{agent}"
+        session = self.sub(self.key)
+        session.call = session.call or line.parentToolUseID
+        inner.isSidechain, inner.cwd, inner.gitBranch = True, inner.cwd or line.cwd, inner.gitBranch or line.gitBranch
+        self.enter(inner, session)
+        self.parent = session.last
+        self.is_inner = True
+        if inner.type == "assistant":
+            self.assistant(inner)
+        elif inner.type == "user":
+            self.user(inner)
+        else:
+            self.merge(f"progress/{kind}")
+        self.is_inner = False
+
+    def permission_mode(self, line: Line) -> None:
+        """The mode is written at every start. The first is where the session begins; another is a person's doing."""
+        mode, before = line.permissionMode, self.state.mode
+        if mode is None:
+            self.emit("lifecycle", self.raw_text(), "permission-mode", "permission mode unknown")
+            self.state.mode = "?"
+        elif before is None or before == mode:
+            self.merge("permission-mode")
+            self.state.mode = mode
+        else:
+            self.emit("human_intervention", mode, "permission-mode", one_line(f"permission mode {before} → {mode}"), role="user")
+            self.state.mode = mode
+
+    def pr_link(self, line: Line) -> None:
+        """The session's pull request, which is written again at every start."""
+        url, repo = line.prUrl, line.prRepository
+        task = f"{repo}#{line.prNumber}" if repo and line.prNumber is not None else url
+        if task and task == self.state.link:
+            self.merge("pr-link")
+            return
+        self.state.link = task
+        self.session.task, self.session.repo = task or self.session.task, repo or self.session.repo
+        self.emit("lifecycle", url or self.raw_text(), "pr-link", one_line(task or "pull request"))

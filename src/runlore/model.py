@@ -1,0 +1,356 @@
+"""Pure values: what a session is and what happened in it.
+
+Nothing here reads a file, opens a database or knows an agent's name; of ours only `errors` is imported. Values are frozen
+and check themselves when they are made, so a bad state cannot be built, changed into, or saved. A field that a newer
+runlore wrote and this one does not know is kept in `extra` and written back.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, ClassVar, Literal, Self, get_args
+
+import msgspec
+from msgspec.structs import force_setattr
+
+from .errors import MissingField, ModelError
+
+SCHEMA_VERSION = 3
+"""1: the first. 2: digests carry error snippets. 3: cache tokens in two buckets, analysis names what it covers."""
+
+Kind = Literal[
+    "user_msg", "assistant_msg", "thinking", "tool_call", "tool_result", "error", "test_run", "edit", "retry",
+    "human_intervention", "decision", "lifecycle", "completion",
+]  # fmt: skip
+Outcome = Literal["success", "fail", "abandoned", "unknown"]
+Relation = Literal["fork", "subagent", "continuation"]
+Action = Literal["shell", "read", "edit", "search", "web", "agent", "plan", "mcp", "other"]
+View = Literal["context", "summary", "compact", "clear", "retract"]
+
+KINDS: frozenset[str] = frozenset(get_args(Kind))
+OUTCOMES: frozenset[str] = frozenset(get_args(Outcome))
+RELATIONS: frozenset[str] = frozenset(get_args(Relation))
+CALL_KINDS: frozenset[str] = frozenset({"tool_call", "edit", "test_run"})
+"""`edit` and `test_run` are tool calls with a better name: a question about tool calls is about all three."""
+
+BLOCK = 1 << 20
+"""How many sequence numbers one native stream may use before it needs a further block."""
+
+_FLAVOR = re.compile(r"[a-z0-9][a-z0-9_.-]*\Z")
+
+
+def make_uid(flavor: str, native: str) -> str:
+    """The one name of a session, `"<flavor>:<native id>"`. Raises ModelError when either part cannot be one."""
+    if not _FLAVOR.match(flavor):
+        raise ModelError(f"flavor {flavor!r} must be lower-case letters, digits, '_', '.' or '-'")
+    if not native or native != native.strip() or not native.isprintable():
+        raise ModelError(f"native session id {native!r} must be printable, and not empty")
+    return f"{flavor}:{native}"
+
+
+class _Value(msgspec.Struct, frozen=True, kw_only=True):
+    """What all values share: to and from plain data, with unknown fields kept."""
+
+    TIMES: ClassVar[frozenset[str]] = frozenset()
+
+    extra: dict[str, Any] = msgspec.field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, times as ISO 8601 with Z. Unknown fields stand where they were found."""
+        out = dict(self.extra)
+        for name in self.__struct_fields__:
+            if name != "extra":
+                out[name] = _plain(getattr(self, name))
+        return out
+
+    def to_json(self) -> str:
+        """The same value always gives the same text: keys are sorted, everything outside ASCII is escaped."""
+        return json.dumps(self.to_dict(), sort_keys=True)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Raises MissingField for a required field that is not there, ModelError for one that cannot be right."""
+        known, extra = {}, {}
+        for name, value in data.items():
+            if name in cls.__struct_fields__ and name != "extra":
+                known[name] = parse_time(value) if name in cls.TIMES and value is not None else value
+            else:
+                extra[name] = value
+        missing = [f.name for f in msgspec.structs.fields(cls) if f.required and f.name not in known]
+        if missing:
+            raise MissingField(f"{cls.__name__} needs {', '.join(missing)}")
+        return cls._load(known, extra)
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Self:
+        """Reads what `to_json` wrote, also when an older or a newer version wrote it."""
+        try:
+            data = json.loads(text)
+        except ValueError as error:
+            raise ModelError(f"{cls.__name__}: not JSON: {error}") from None
+        if not isinstance(data, dict):
+            raise ModelError(f"{cls.__name__} must be a JSON object")
+        return cls.from_dict(data)
+
+    @classmethod
+    def _load(cls, known: dict[str, Any], extra: dict[str, Any]) -> Self:
+        try:
+            # convert() checks the types of the fields, the constructor the rules between them.
+            return msgspec.convert({**known, "extra": extra}, cls)
+        except msgspec.ValidationError as error:
+            raise ModelError(f"{cls.__name__}: {error}") from None
+
+
+class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Tokens of one API call, in buckets that do not overlap (reasoning is a part of output)."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    reasoning_tokens: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.input_tokens + self.output_tokens + self.cache_read_tokens + self.cache_write_tokens
+
+
+class Cost(_Value, frozen=True, kw_only=True):
+    """What a session took. `usd` stays None until a price is known; `cache_tokens` is read + write."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    reasoning_tokens: int = 0
+    usd: float | None = None
+    wall_clock_s: float = 0.0
+    turns: int = 0
+    retries: int = 0
+
+    def __post_init__(self) -> None:
+        # Data of schema 2 knows only the sum; newer data knows the parts, and the sum follows from them.
+        if self.cache_read_tokens or self.cache_write_tokens:
+            force_setattr(self, "cache_tokens", self.cache_read_tokens + self.cache_write_tokens)
+
+
+class Session(_Value, frozen=True, kw_only=True):
+    """One run of an agent. What the agent left unsaid is None.
+
+    The watermarks discovered → ingested → analyzed → evicted are set in this order and never go back. `analyzed_*` name
+    the content that the digest covers: a session that has grown since is stale, and is not evictable.
+    """
+
+    TIMES: ClassVar[frozenset[str]] = frozenset(
+        {"started_at", "ended_at", "source_missing_at", "discovered_at", "ingested_at", "analyzed_at", "evicted_at"}
+    )
+    WATERMARKS: ClassVar[tuple[str, ...]] = ("discovered_at", "ingested_at", "analyzed_at", "evicted_at")
+
+    session_uid: str
+    flavor: str
+    native_session_id: str
+    title: str | None = None
+    repo: str | None = None
+    domain: str | None = None
+    cwd: str | None = None
+    git_branch: str | None = None
+    model: str | None = None
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+    outcome: Outcome = "unknown"
+    outcome_evidence: str | None = None
+    cost: Cost = msgspec.field(default_factory=Cost)
+    task_ref: str | None = None
+    source_path: str | None = None
+    source_bytes: int = 0
+    source_missing_at: datetime | None = None
+    parent_uid: str | None = None
+    relation: Relation | None = None
+    machine: str | None = None
+    author: str | None = None
+    events: int = 0
+    errors: int = 0
+    last_seq: int = -1
+    content_hash: str = ""
+    discovered_at: datetime | None = None
+    ingested_at: datetime | None = None
+    analyzed_at: datetime | None = None
+    analyzed_seq: int | None = None
+    analyzed_hash: str | None = None
+    evicted_at: datetime | None = None
+    schema_version: int = SCHEMA_VERSION
+
+    def __post_init__(self) -> None:
+        uid = make_uid(self.flavor, self.native_session_id)
+        if self.outcome not in OUTCOMES:
+            raise ModelError(f"outcome {self.outcome!r} is not one of {', '.join(sorted(OUTCOMES))}")
+        if self.session_uid != uid:
+            raise ModelError(f"session_uid {self.session_uid!r} must be {uid!r}, as its flavor and native id say")
+        if self.relation is not None and self.relation not in RELATIONS:
+            raise ModelError(f"relation {self.relation!r} is not one of {', '.join(sorted(RELATIONS))}")
+        _check_aware(self)
+        self._check_watermarks()
+
+    def _check_watermarks(self) -> None:
+        last: tuple[str, datetime] | None = None
+        for n, name in enumerate(self.WATERMARKS):
+            value: datetime | None = getattr(self, name)
+            if value is None:
+                continue
+            # A session may be known without having been discovered by a sweep (a live log, an import), so the first
+            # mark is optional; from `ingested_at` on each needs the one before.
+            if n > 1 and getattr(self, self.WATERMARKS[n - 1]) is None:
+                raise ModelError(f"{name} is set but {self.WATERMARKS[n - 1]} is not")
+            if last is not None and value < last[1]:
+                raise ModelError(f"{name} lies before {last[0]}")
+            last = (name, value)
+
+    @property
+    def is_evictable(self) -> bool:
+        """True when the digest covers everything stored and nothing has been dropped yet."""
+        return self.analyzed_at is not None and self.evicted_at is None and not self.is_stale
+
+    @property
+    def is_stale(self) -> bool:
+        """True when there is content that no digest covers."""
+        return self.analyzed_at is None or (self.analyzed_seq, self.analyzed_hash) != (self.last_seq, self.content_hash)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        data = _upgrade(dict(data))
+        cost = data.pop("cost", None)
+        if cost is not None and not isinstance(cost, Mapping):
+            raise ModelError(f"cost {cost!r} must be an object")
+        session = super().from_dict(data)
+        return msgspec.structs.replace(session, cost=Cost.from_dict(cost)) if cost else session
+
+
+def is_evictable(session: Session) -> bool:
+    """Whether Tier 1 may drop this session: its digest covers exactly what is stored."""
+    return session.is_evictable
+
+
+class Tests(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a test run reported. None means that the output did not say."""
+
+    passed: int | None = None
+    failed: int | None = None
+    skipped: int | None = None
+
+
+class SessionEvent(_Value, frozen=True, kw_only=True):
+    """One thing that happened: a native block of the transcript, with its text kept apart in a body.
+
+    `parent_seq` is always smaller than `seq`, so the events of a session form a forest and never a cycle. `view` says
+    what an event does to the model's context, for the kinds that are otherwise not part of it: `context` (the model saw
+    this text), `summary` (it stands for what was compacted), `compact` (everything before leaves, but for the native
+    ids in `refs`), `clear` (the results of the calls in `refs` were emptied), `retract` (the native ids in `refs` were
+    taken back).
+    """
+
+    TIMES: ClassVar[frozenset[str]] = frozenset({"ts"})
+
+    session_uid: str
+    seq: int
+    ts: datetime | None = None
+    kind: str = "lifecycle"
+    parent_seq: int | None = None
+    role: str | None = None
+    tool: str | None = None
+    summary: str | None = None
+    payload_ref: str | None = None
+    tokens: int = 0
+    is_sidechain: bool = False
+    native_id: str | None = None
+    call_id: str | None = None
+    action: str | None = None
+    is_error: bool = False
+    exit_code: int | None = None
+    duration_ms: int | None = None
+    files: tuple[str, ...] = ()
+    cwd: str | None = None
+    git_branch: str | None = None
+    model: str | None = None
+    native: str | None = None
+    origin: str | None = None
+    usage: Usage | None = None
+    tests: Tests | None = None
+    view: str | None = None
+    refs: tuple[str, ...] = ()
+    is_gone: bool = False
+    record: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise ModelError(f"kind {self.kind!r} is not one of {', '.join(sorted(KINDS))}")
+        if self.seq < 0:
+            raise ModelError(f"seq {self.seq} must not be negative")
+        if self.parent_seq is not None and not 0 <= self.parent_seq < self.seq:
+            raise ModelError(f"parent_seq {self.parent_seq} must lie in front of seq {self.seq}")
+        ts = self.ts
+        if ts is not None and ts.tzinfo is not UTC:
+            _check_aware(self)
+
+    @property
+    def is_call(self) -> bool:
+        return self.kind in CALL_KINDS
+
+    @classmethod
+    def _load(cls, known: dict[str, Any], extra: dict[str, Any]) -> Self:
+        kind = known.get("kind", "lifecycle")
+        if not isinstance(kind, str) or kind in KINDS:
+            return super()._load(known, extra)
+        # A kind that a newer runlore knows: it cannot be made here, but it can be kept.
+        event = super()._load({**known, "kind": "lifecycle"}, extra)
+        force_setattr(event, "kind", kind)
+        return event
+
+
+def parse_time(value: str | datetime) -> datetime:
+    """An aware UTC time. Text without an offset is read as UTC; anything that is not a time raises ModelError."""
+    try:
+        moment = value if isinstance(value, datetime) else datetime.fromisoformat(value)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
+    except (TypeError, ValueError, OverflowError):  # the last: in UTC it would lie before year 1 or after 9999
+        raise ModelError(f"{value!r} is not a time in ISO 8601") from None
+
+
+def format_time(value: datetime) -> str:
+    """ISO 8601 with Z, always to the microsecond: what stands on disk, and sorts as text."""
+    if value.tzinfo is not UTC:
+        value = value.astimezone(UTC)
+    return value.isoformat(timespec="microseconds")[:-6] + "Z"
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return format_time(value)
+    if isinstance(value, _Value):
+        return value.to_dict()
+    return msgspec.to_builtins(value)
+
+
+def _check_aware(value: _Value) -> None:
+    for name in value.TIMES:
+        moment: datetime | None = getattr(value, name)
+        if moment is None:
+            continue
+        if moment.tzinfo is None:
+            raise ModelError(f"{name} {moment} must be an aware time")
+        if moment.tzinfo is not UTC:
+            force_setattr(value, name, moment.astimezone(UTC))
+
+
+def _upgrade(data: dict[str, Any]) -> dict[str, Any]:
+    """Brings a session of an older schema to this one. A newer one is taken as it is: what it adds stays in `extra`."""
+    version = data.get("schema_version", SCHEMA_VERSION)
+    if not isinstance(version, int):
+        raise ModelError(f"schema_version {version!r} must be a number")
+    if version < 3:
+        # What an analysis of schema 2 covered was not recorded: with no `analyzed_seq` it covers nothing, and is redone.
+        data["schema_version"] = SCHEMA_VERSION
+    return data

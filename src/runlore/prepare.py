@@ -1,0 +1,271 @@
+"""Read, normalize, redact, pack: the part of the journey that needs no store, run in the worker processes.
+
+One job is a part of one source; the result is a `Batch` for the store to put. Pure but for reading the source.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator
+from hashlib import blake2b
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from . import adapters
+from .adapters import Adapter, Facts, Normalized, Position, Record, Source
+from .errors import ReadError
+from .model import SessionEvent
+from .redact import Redactor, load_key, rules_from_config
+from .store import Batch, Piece, Resume, StreamState
+from .store.pieces import make_row, native_hash, pack, pack_records, redact_record
+from .timeline import Tally
+
+BATCH_BYTES = 8 * 1024 * 1024
+"""How much of a source is taken at a time. Memory is a small multiple of it in each process; a larger one is not faster."""
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class Setting(msgspec.Struct, kw_only=True):
+    """What a worker must know that is the same for every job."""
+
+    key_path: str
+    rules: list[dict[str, Any]] = []
+    redact: bool = True
+    raw: bool = True
+
+
+class Job(msgspec.Struct, kw_only=True):
+    """A source, and where to go on in it. `kept` are its records out of the store, when the source itself is gone."""
+
+    source: Source
+    since: Position | None = None
+    resume: Resume = msgspec.field(default_factory=Resume)
+    kept: list[Record] | None = None
+
+
+class Result(msgspec.Struct, kw_only=True):
+    """What became of a job. `more` says that the source goes on; `problem` that it could not be read."""
+
+    batch: Batch | None = None
+    more: bool = False
+    problem: str | None = None
+    redacted: dict[str, int] = {}
+
+
+def start(setting: bytes) -> Callable[[bytes], bytes]:
+    """Makes the function that a worker runs for each job."""
+    preparer = Preparer(msgspec.msgpack.decode(setting, type=Setting))
+    decode = msgspec.msgpack.Decoder(Job).decode
+    return lambda job: _encode(preparer.prepare(decode(job)))
+
+
+class Preparer:
+    def __init__(self, setting: Setting) -> None:
+        self.setting = setting
+        self.redactor: Redactor | None = None
+        if setting.redact:
+            self.redactor = Redactor(load_key(Path(setting.key_path)), rules_from_config(setting.rules))
+        self.redact_version = self.redactor.version if self.redactor else ""
+
+    def prepare(self, job: Job) -> Result:
+        """Takes the next part of the source. A source that cannot be read is a result too, not an exception."""
+        adapter = adapters.get(job.source.agent)
+        since = job.since or Position(offset=0)
+        try:
+            lines = iter(job.kept) if job.kept is not None else adapter.read(job.source, job.since)
+            records, more = _take(lines, BATCH_BYTES)
+            normalized = adapter.normalize(job.source, records, job.resume.carry)
+            position = _position(adapter, job, since, records)
+        except ReadError as error:
+            return Result(problem=error.reason)
+        dirty = self._dirty(records, since.records)
+        hits = dict(self.redactor.hits) if self.redactor else {}
+        batch = Batch(
+            source=job.source,
+            since=since.offset,
+            position=position,
+            carry=normalized.carry,
+            adapter_version=adapter.version,
+            redact_version=self.redact_version,
+            pieces=self._pieces(job, normalized, dirty),
+            aliases=_aliases(job.source.agent, normalized),
+            records=self._keep(adapter, records, since.records, dirty) if self.setting.raw else [],
+            merged=normalized.merged,
+            skips=normalized.skips,
+            size=position.offset - since.offset,
+        )
+        found = {kind: n - hits.get(kind, 0) for kind, n in self.redactor.hits.items()} if self.redactor else {}
+        return Result(batch=batch, more=more, redacted={kind: n for kind, n in found.items() if n})
+
+    def _dirty(self, records: list[Record], first: int) -> set[int]:
+        """The numbers of the records that may hold a secret. One scan over all their bytes finds them."""
+        if self.redactor is None:
+            return set()
+        starts = list(accumulate((len(record.data) + 1 for record in records), initial=0))
+        suspects = {bisect_right(starts, at) - 1 for at in self.redactor.suspects(b"\n".join(r.data for r in records))}
+        dirty: set[int] = set()
+        number = first
+        for n, record in enumerate(records):
+            # A file beside the source belongs to the record that follows it.
+            if n in suspects or record.problem is not None or (record.aside is not None and self._is_dirty_text(record)):
+                dirty.add(number)
+            number += record.aside is None
+        return dirty
+
+    def _is_dirty_text(self, record: Record) -> bool:
+        assert self.redactor is not None
+        text = record.data.decode("utf-8", "replace")
+        return self.redactor.text(text) != text
+
+    def _keep(self, adapter: Adapter, records: list[Record], first: int, dirty: set[int]) -> list[tuple[int, int, int, bytes]]:
+        return pack_records(self._clean(adapter, records, first, dirty), first)
+
+    def _clean(self, adapter: Adapter, records: list[Record], number: int, dirty: set[int]) -> Iterator[Record]:
+        for record in records:
+            data = adapter.slim(record.data) if record.aside is None else record.data
+            if number in dirty and self.redactor is not None:
+                data = redact_record(data, self.redactor)
+            yield record if data is record.data else msgspec.structs.replace(record, data=data)
+            number += record.aside is None
+
+    # ── events to pieces ─────────────────────────────────────────────────────────────────────────────────────────────
+    def _pieces(self, job: Job, found: Normalized, dirty: set[int]) -> list[Piece]:
+        flavor = job.source.agent
+        parts: dict[str, _Part] = {}
+        for uid, facts in found.facts.items():
+            parts[uid] = _Part(uid, self._clean_facts(facts), job.resume.streams.get(uid))
+        place: dict[str, tuple[str, int]] = {}
+        for event, body, parent, original in zip(found.events, found.bodies, found.parents, found.originals, strict=True):
+            part = parts[event.session_uid]
+            part.chain(event, body)
+            if event.record in dirty and self.redactor is not None:
+                event, body = self._clean_event(event, body)
+            parent_seq = link = None
+            if parent is not None:
+                parent = _follow(parent, found.aliases)
+                where = place.get(parent) if parent is not None else None
+                if where is None:
+                    link = parent
+                elif where[0] == event.session_uid:
+                    parent_seq = where[1]
+            native = event.native_id
+            if native is not None:
+                place.setdefault(native, (event.session_uid, event.seq))
+            part.add(flavor, event, body, parent_seq, link, original)
+        return [part.close() for part in parts.values()]
+
+    def _clean_event(self, event: SessionEvent, body: str) -> tuple[SessionEvent, str]:
+        assert self.redactor is not None
+        text = self.redactor.text
+        clean = msgspec.structs.replace(
+            event,
+            summary=event.summary and text(event.summary),
+            files=tuple(text(file) for file in event.files),
+            cwd=event.cwd and text(event.cwd),
+            git_branch=event.git_branch and text(event.git_branch),
+        )
+        return clean, text(body)
+
+    def _clean_facts(self, facts: Facts) -> Facts:
+        if self.redactor is None:
+            return facts
+        text = self.redactor.text
+        return msgspec.structs.replace(
+            facts, title=facts.title and text(facts.title), cwd=facts.cwd and text(facts.cwd), task_ref=facts.task_ref and text(facts.task_ref)
+        )
+
+
+class _Part:
+    """What a batch adds to one session, while it is being collected."""
+
+    def __init__(self, uid: str, facts: Facts, state: StreamState | None) -> None:
+        self.uid, self.facts, self.state = uid, facts, state
+        self.hash = state.hash if state else b""
+        self.events: list[SessionEvent] = []
+        self.rows: list[list[Any]] = []
+        self.bodies: list[bytes | None] = []
+        self.natives: list[int] = []
+        self.links: list[tuple[int, int]] = []
+        self.originals: list[tuple[int, int]] = []
+
+    def chain(self, event: SessionEvent, body: str) -> None:
+        """The content hash is a chain over the events, from the text before redaction: covering more costs what is new."""
+        step = blake2b(self.hash, digest_size=16)
+        step.update(f"{event.seq}\0{event.kind}\0{event.native_id}\0".encode("utf-8", "replace"))
+        step.update(body.encode("utf-8", "replace"))
+        self.hash = step.digest()
+
+    def add(
+        self, flavor: str, event: SessionEvent, body: str, parent_seq: int | None, link: str | None, original: str | None
+    ) -> None:
+        if link is not None:
+            self.links.append((len(self.rows), native_hash(flavor, link)))
+        if original is not None:
+            self.originals.append((len(self.rows), native_hash(flavor, original)))
+        self.natives.append(native_hash(flavor, event.native_id) if event.native_id is not None else 0)
+        self.events.append(event)
+        self.rows.append(make_row(event, event.seq, parent_seq))
+        self.bodies.append(body.encode("utf-8", "replace"))
+
+    def close(self) -> Piece:
+        before = self.state.tally if self.state else Tally()
+        tail = self.state.tail if self.state else None
+        segments = pack(self.rows, self.bodies, tail) if self.rows else []
+        return Piece(
+            session_uid=self.uid,
+            facts=self.facts,
+            tally=before.add(self.events),
+            hash=self.hash or b"\0",  # Never empty: an empty one marks a block without a reading of its own.
+            rows=[tuple(row) for row in self.rows],
+            segments=segments,
+            natives=self.natives,
+            links=self.links,
+            originals=self.originals,
+        )
+
+
+def _take(lines: Iterable[Record], limit: int) -> tuple[list[Record], bool]:
+    """Records up to about `limit` bytes, and whether there may be more."""
+    records: list[Record] = []
+    size = 0
+    for record in lines:
+        records.append(record)
+        size += len(record.data)
+        if size >= limit and record.aside is None:
+            return records, True
+    return records, False
+
+
+def _position(adapter: Adapter, job: Job, since: Position, records: list[Record]) -> Position:
+    lines = [record for record in records if record.aside is None]
+    if not lines:
+        return since
+    last = lines[-1]
+    end = last.end if last.end >= 0 else last.offset + len(last.data) + 1
+    count = since.records + len(lines)
+    if job.kept is not None:
+        return Position(offset=end, records=count)
+    return adapter.position(job.source, end, count)
+
+
+def _follow(native: str | None, aliases: dict[str, str | None]) -> str | None:
+    """The native id of the event that a chain of records without events leads to."""
+    for _ in range(len(aliases) + 1):
+        if native is None or native not in aliases:
+            return native
+        native = aliases[native]
+    return None  # A ring.
+
+
+def _aliases(flavor: str, found: Normalized) -> list[tuple[int, int]]:
+    named = {event.native_id for event in found.events}
+    aliases = []
+    for alias in found.aliases:
+        target = _follow(alias, found.aliases)
+        if target is not None and alias not in named:
+            aliases.append((native_hash(flavor, alias), native_hash(flavor, target)))
+    return aliases

@@ -1,0 +1,266 @@
+"""Secrets out, before anything is stored or indexed: each becomes `[redacted:<kind>:<6 hex>]`.
+
+The six digits are a keyed hash: the same secret looks the same everywhere, and nothing can be turned back. `suspects`
+is the fast way past what is clean: one pass over undecoded JSON lines tells which have to be decoded and searched. What
+a secret looks like is in `_rules` (tokens that tell themselves) and `_anchored` (values that their name tells). Nothing
+here knows an agent, a file format beyond JSON, or whether a secret still works.
+"""
+
+import hashlib
+import hmac
+import json
+import os
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import re2
+
+from runlore import _anchored, _rules
+from runlore._rules import RULES_VERSION, Rule
+from runlore.errors import ConfigError
+
+__all__ = ["RULES_VERSION", "Redactor", "Rule", "load_key", "rules_from_config"]
+
+_DEPTH = 200  # Nothing an agent writes nests this deep; below it a value is treated as its JSON text.
+_MARKER = re.compile(rb"(\[redacted:[^\s:\]]{1,64}:[0-9a-f]{6}\])")
+_ESCAPED_ASCII = r"\\u00[2-7]"  # A letter may hide in it, so its line is decoded whatever it says.
+
+_BLOB = re.compile(rb"[A-Za-z0-9+/]{48}")  # Inside an image or a signature anything can look like a token.
+
+_Span = tuple[int, int, str]
+
+
+class Redactor:
+    """Redacts with the built-in rules and the user's own. Not for use by several threads at once: it counts."""
+
+    def __init__(self, key: bytes, rules: Sequence[Rule] = ()) -> None:
+        self._key = key
+        self._own = tuple(rules)
+        own = msgspec.json.encode(self._own)
+        self.version = f"{RULES_VERSION}" + (f"+{hashlib.sha256(own).hexdigest()[:8]}" if rules else "")
+        self.hits: Counter[str] = Counter()
+        self._gate = _compile("|".join([_ESCAPED_ASCII, _rules.GATE, _anchored.GATE, *map(_own_gate, self._own)]))
+
+    def suspects(self, raw: bytes) -> list[int]:
+        """Where, in undecoded JSON lines, something may have to be redacted: the first place in each such line."""
+        found, at, search = [], 0, self._gate.search
+        while match := search(raw, at):
+            at = match.start()
+            found.append(at)
+            at = raw.find(b"\n", at) + 1
+            if not at:
+                break
+        return found
+
+    def text(self, text: str) -> str:
+        """The text without its secrets; the same object when there are none."""
+        data = text.encode("utf-8", "surrogatepass")
+        clean = self._bytes(data)
+        return text if clean is data else clean.decode("utf-8", "surrogatepass")
+
+    def value(self, value: Any) -> Any:
+        """A decoded JSON value without its secrets, in keys too; the same object when there are none."""
+        return self._value(value, _DEPTH)
+
+    def _value(self, value: Any, depth: int) -> Any:
+        if isinstance(value, str):
+            return self.text(value)
+        if not isinstance(value, (dict, list)):
+            return value
+        if not depth:
+            return self._too_deep(value)
+        if isinstance(value, list):
+            items = [self._value(item, depth - 1) for item in value]
+            return value if all(map(_same, items, value)) else items
+        pairs = [(self.text(name), self._named(name, item, depth - 1)) for name, item in value.items()]
+        unchanged = all(new is name and item is value[name] for (new, item), name in zip(pairs, value, strict=True))
+        return value if unchanged else dict(pairs)
+
+    def _named(self, name: str, item: Any, depth: int) -> Any:
+        """The item under its name, which may be what tells that it is a secret."""
+        clean = self._value(item, depth)
+        if clean is not item or not isinstance(item, str) or not _NAMED.search(name):
+            return clean
+        opening = f'"{name}":"'.encode("utf-8", "surrogatepass")
+        data = opening + item.encode("utf-8", "surrogatepass") + b'"'
+        spans = [(start, end) for start, end in _anchored.secrets(self._anchors, data) if start == len(opening)]
+        if not spans or spans[0][1] != len(data) - 1 or _MARKER.search(data):
+            return item
+        return self._marker("assigned", data[len(opening) : -1]).decode()
+
+    def _too_deep(self, value: Any) -> Any:
+        try:
+            text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        except RecursionError:
+            return "[too deep]"
+        clean = self.text(text)
+        return value if clean is text else clean
+
+    def _bytes(self, data: bytes) -> bytes:
+        """Redacts until nothing more is found, so that doing it again changes nothing. What is marked never counts again."""
+        while self._gate.search(data):
+            parts = _MARKER.split(data)
+            clean = [part if i % 2 else self._part(part) for i, part in enumerate(parts)]
+            if all(map(_same, clean, parts)):
+                break
+            data = b"".join(clean)
+        return data
+
+    def _part(self, data: bytes) -> bytes:
+        spans = _merged([*self._spans(data)])
+        if not spans:
+            return data
+        pieces, at = [], 0
+        for start, end, kind in spans:
+            pieces += data[at:start], self._marker(kind, data[start:end])
+            at = end
+        return b"".join([*pieces, data[at:]])
+
+    def _marker(self, kind: str, secret: bytes) -> bytes:
+        self.hits[kind] += 1
+        return f"[redacted:{kind}:{hmac.digest(self._key, secret, 'sha256').hex()[:6]}]".encode()
+
+    def _spans(self, data: bytes) -> Iterator[_Span]:
+        for match in self._shapes.finditer(data):
+            start, end = match.span(match.lastindex)
+            if _anchored.is_token(data[start:end].decode("ascii")) and not _BLOB.fullmatch(data, max(0, start - 48), start):
+                yield start, end, _rules.SHAPES[match.lastindex - 1].name
+        for rule, pattern in self._placed:
+            for match in pattern.finditer(data):
+                start, end = match.span(match.lastindex)
+                if _anchored.is_placed(data[start:end].decode("utf-8", "replace"), rule.name):
+                    yield start, end, rule.name
+        for start, end in _anchored.secrets(self._anchors, data):
+            yield start, end, "assigned"
+        for rule, pattern in self._owned:
+            for match in pattern.finditer(data):
+                start, end = match.span(match.lastindex or 0)
+                if start < end:
+                    yield start, end, rule.name
+
+    # Compiled when the first suspect is searched: most runs of a worker have some, a run with nothing new has none.
+
+    @cached_property
+    def _shapes(self) -> Any:
+        return _compile(f"{_rules.START}(?:{'|'.join(f'({rule.pattern})' for rule in _rules.SHAPES)})")
+
+    @cached_property
+    def _placed(self) -> list[tuple[Rule, Any]]:
+        return [(rule, _compile(rule.pattern)) for rule in _rules.PLACED]
+
+    @cached_property
+    def _anchors(self) -> Any:
+        return _compile(_anchored.GATE)
+
+    @cached_property
+    def _owned(self) -> list[tuple[Rule, Any]]:
+        return [(rule, _compile(rule.pattern, utf8=True)) for rule in self._own]
+
+
+def load_key(path: Path) -> bytes:
+    """The store's own key: 32 random bytes at `path`, made readable by its owner alone when there are none yet."""
+    try:
+        return _read_key(path)
+    except FileNotFoundError:
+        pass
+    path.parent.mkdir(parents=True, exist_ok=True)
+    made = path.with_name(f"{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
+    with open(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600), "wb") as file:
+        file.write(os.urandom(32))
+        file.flush()
+        os.fsync(file.fileno())
+    try:
+        _put_new(made, path)
+    except FileExistsError:
+        pass  # Another process was first; its key is the one to use.
+    finally:
+        made.unlink(missing_ok=True)
+    return _read_key(path)
+
+
+def _read_key(path: Path) -> bytes:
+    key = path.read_bytes()
+    if len(key) != 32:
+        raise ConfigError(f"{path}: the redaction key is damaged (expected 32 bytes, found {len(key)}); delete it to get a new one")
+    return key
+
+
+def _put_new(made: Path, path: Path) -> None:
+    """Gives the finished file its name, never over an existing one: a reader sees a whole key or none."""
+    try:
+        os.link(made, path)
+    except FileExistsError:
+        raise
+    except OSError:  # A file system without hard links. Windows refuses to rename onto an existing file; elsewhere the last one wins.
+        made.rename(path)
+
+
+def rules_from_config(items: list[dict[str, Any]]) -> tuple[Rule, ...]:
+    """The `[[redact.rules]]` of config.toml. Raises ConfigError on the first that cannot be used."""
+    return tuple(_rule_from_config(item) for item in items)
+
+
+def _rule_from_config(item: dict[str, Any]) -> Rule:
+    try:
+        rule = msgspec.convert(item, _ConfiguredRule)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"redact.rules: {error}") from None
+    try:
+        _compile(rule.pattern, utf8=True)
+    except re2.error as error:
+        reason = error.args[0].decode() if error.args and isinstance(error.args[0], bytes) else str(error)
+        raise ConfigError(f"redact.rules: the pattern of {rule.name!r} cannot be used: {reason}") from None
+    return Rule(rule.name, rule.pattern, tuple(rule.keywords))
+
+
+class _ConfiguredRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    name: Annotated[str, msgspec.Meta(pattern="^[A-Za-z0-9_-]{1,40}$")]
+    pattern: Annotated[str, msgspec.Meta(min_length=1)]
+    keywords: list[Annotated[str, msgspec.Meta(min_length=1)]] = []
+
+
+def _own_gate(rule: Rule) -> str:
+    """Matches near every match of a user's rule; matches everywhere when nothing narrower is known to be right."""
+    words = [max(_PLAIN.findall(word), key=len, default="") for word in rule.keywords or [_opening(rule.pattern)]]
+    return f"(?i:{'|'.join(map(re.escape, words))})" if all(words) else ""
+
+
+def _opening(pattern: str) -> str:
+    """The plain text that every match of a pattern starts with, where that is easy to see."""
+    found = re.match(r"(?:\\b)?([A-Za-z0-9_-]{3,})([?*{]?)", pattern)
+    if not found or "|" in pattern:
+        return ""
+    return found[1][:-1] if found[2] else found[1]
+
+
+_PLAIN = re.compile(r"[A-Za-z0-9_.:=@-]+")  # Reads the same in JSON, however it was escaped.
+_NAMED = re.compile(r"(?i)pass|pwd|secret|token|cred|auth|key")
+
+
+def _compile(pattern: str, *, utf8: bool = False) -> Any:
+    options = re2.Options()
+    options.log_errors = False
+    options.max_mem = 64 << 20  # The states of the gate on real transcripts take about 10 MB; below that RE2 starts over and slows down.
+    if not utf8:
+        options.encoding = re2.Options.Encoding.LATIN1
+    return re2.compile(pattern.encode(), options)
+
+
+def _merged(spans: list[_Span]) -> list[_Span]:
+    """In order and apart. What overlaps becomes one, named by the rule that came first."""
+    merged: list[_Span] = []
+    for start, end, kind in sorted(spans, key=lambda span: span[0]):
+        if merged and start < merged[-1][1]:
+            first = merged.pop()
+            start, end, kind = first[0], max(end, first[1]), first[2]
+        merged.append((start, end, kind))
+    return merged
+
+
+def _same(one: Any, other: Any) -> bool:
+    return one is other

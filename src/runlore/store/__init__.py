@@ -1,0 +1,281 @@
+"""The store: what a database must answer, and the values it is given.
+
+One protocol, one contract suite over every database that speaks it. The store keeps and links; it does not know what an
+agent's records mean, and it decides nothing about ranking or rendering. `open_store(url)` picks the database.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
+
+from ..adapters import Facts, Position, Record, Skip, Source
+from ..errors import StoreError
+from ..model import Session, SessionEvent
+from ..timeline import Tally
+
+if TYPE_CHECKING:
+    from .pieces import Cleaner
+
+
+class Segment(msgspec.Struct, kw_only=True):
+    """The bodies of consecutive events, packed, with the words to find them by."""
+
+    first_seq: int
+    last_seq: int
+    length: int
+    hash: bytes
+    body: bytes
+    prompt: bytes
+    reply: bytes
+    tool: bytes
+
+
+class Tail(msgspec.Struct, kw_only=True):
+    """The last segment of a stream while there is room in it: the next events are added to it."""
+
+    first_seq: int
+    last_seq: int
+    data: bytes
+    kinds: list[tuple[str, int, int]]
+    """Of each body in it: the event's kind, offset, length."""
+
+
+class StreamState(msgspec.Struct, kw_only=True):
+    """Where a stream stands: what the next read of its source goes on from."""
+
+    block: int
+    facts: Facts
+    tally: Tally
+    hash: bytes
+    tail: Tail | None = None
+
+
+class SourceState(msgspec.Struct, kw_only=True):
+    """A source as it was when it was last read."""
+
+    number: int
+    source: Source
+    position: Position
+    adapter_version: int
+    redact_version: str
+    missing_at: str | None = None
+    problem: str | None = None
+
+
+class Resume(msgspec.Struct, kw_only=True):
+    """What the next read of a source goes on from."""
+
+    carry: bytes | None = None
+    streams: dict[str, StreamState] = msgspec.field(default_factory=dict)
+
+
+Row = tuple[Any, ...]
+"""An event as it is stored, without its session: see `pieces.ROW`. Tuples, because there are millions of them."""
+
+
+class Piece(msgspec.Struct, kw_only=True):
+    """What a batch adds to one session. Sequence numbers count within the stream; the store adds the block."""
+
+    session_uid: str
+    facts: Facts
+    tally: Tally
+    hash: bytes
+    rows: list[Row]
+    segments: list[Segment]
+    natives: list[int]
+    """Of each row, the hash of its native id; 0 when it has none."""
+    links: list[tuple[int, int]]
+    """(row, hash of the parent's native id), for parents that are not in this batch."""
+    originals: list[tuple[int, int]]
+    """(row, hash of the native id it is a copy of, as the agent says)."""
+
+
+class Batch(msgspec.Struct, kw_only=True):
+    """A part of one source, read, normalized, redacted and packed: one `put`, one step of its position."""
+
+    source: Source
+    since: int
+    """The offset at which this batch begins; 0 is the beginning of the source."""
+    position: Position
+    carry: bytes
+    adapter_version: int
+    redact_version: str
+    pieces: list[Piece]
+    aliases: list[tuple[int, int]]
+    """Records without an event, in order: the hash of their native id, and of that of the event that they follow."""
+    records: list[tuple[int, int, int, bytes]]
+    """Native records: (first, count, length, packed)."""
+    merged: dict[str, int]
+    skips: list[Skip]
+    size: int
+    """How many bytes of the source this is."""
+
+
+class Put(msgspec.Struct, kw_only=True):
+    """What a `put` did."""
+
+    sessions: set[str]
+    events: int = 0
+    copies: int = 0
+    forgotten: int = 0
+
+
+class Filter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which sessions a listing is about. Globs for repo, cwd, branch and model; times are compared with the session's end
+    (`since`) and start (`until`)."""
+
+    agent: str | None = None
+    repo: str | None = None
+    domain: str | None = None
+    cwd: str | None = None
+    branch: str | None = None
+    model: str | None = None
+    machine: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    text: str | None = None
+    errors: bool = False
+    parents_only: bool = True
+    """Leave subagents out: they are shown under their parent."""
+    parent_uid: str | None = None
+
+
+class SessionLine(msgspec.Struct, frozen=True, gc=False):
+    """A session as a listing shows it: plain data, ten thousand of them in a few milliseconds."""
+
+    uid: str
+    agent: str
+    title: str | None
+    repo: str | None
+    domain: str | None
+    cwd: str | None
+    branch: str | None
+    model: str | None
+    started_at: str | None
+    ended_at: str | None
+    outcome: str
+    task_ref: str | None
+    machine: str | None
+    parent_uid: str | None
+    relation: str | None
+    events: int
+    errors: int
+    turns: int
+    retries: int
+    wall_clock_s: float
+    input_tokens: int
+    output_tokens: int
+    cache_read_tokens: int
+    cache_write_tokens: int
+    usd: float | None
+    source_path: str | None
+    source_bytes: int
+    source_missing_at: str | None
+    ingested_at: str | None
+
+
+class Store(Protocol):
+    """What runlore asks of a database. Every write is one transaction; a reader never waits for a writer."""
+
+    url: str
+
+    # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────────
+    def session(self, uid: str) -> Session | None:
+        """The session of exactly this uid."""
+
+    def find(self, name: str, limit: int = 10) -> list[str]:
+        """The uids that a person may mean by `name`: the uid, its native id, or a beginning of either. Newest first."""
+
+    def sessions(self, chosen: Filter, *, sort: str = "ended", limit: int | None = None, offset: int = 0) -> list[SessionLine]:
+        """Sessions, newest first, or by `started`, `events`, `errors`, `tokens`, `duration`."""
+
+    def count(self, chosen: Filter) -> int:
+        """How many sessions the filter chooses."""
+
+    def events(self, uid: str, first: int = 0, last: int | None = None) -> list[SessionEvent]:
+        """The events of a session in order; those copied from elsewhere have an `origin` and no `payload_ref`."""
+
+    def bodies(self, uid: str, first: int = 0, last: int | None = None) -> dict[int, str]:
+        """The bodies of a session's events by seq, copies followed to where they happened."""
+
+    def records(self, source_path: str, first: int = 0, last: int | None = None) -> Iterator[tuple[int, int, bytes]]:
+        """(number, offset, bytes) of the native records kept of a source, in order."""
+
+    def postings(self, term: str, *, prefix: bool = False, column: str | None = None) -> list[tuple[int, int]]:
+        """(session number, segment id) of every segment that has this word or phrase."""
+
+    def sources(self, agent: str | None = None) -> dict[str, SourceState]:
+        """Every known source by path."""
+
+    def resume(self, source: int) -> Resume:
+        """Where the reading of a source left off: the carry, and the stream of each session that it has a part in."""
+
+    def kept(self, source: int) -> Iterator[Record]:
+        """The native records kept of a source, as its adapter would read them."""
+
+    def skips(self, source_path: str | None = None) -> list[tuple[str, int, str]]:
+        """(path, offset, reason) of what could not be understood."""
+
+    def tombstones(self) -> set[str]:
+        """The uids that were forgotten."""
+
+    def stats(self) -> dict[str, Any]:
+        """Counts and sizes, for people and for tests."""
+
+    # ── writing ──────────────────────────────────────────────────────────────────────────────────────────────────────
+    def sync_lock(self) -> AbstractContextManager[None]:
+        """Held by the one sync that may run. Raises StoreBusy; let go by the system when its process dies."""
+
+    def transaction(self) -> AbstractContextManager[None]:
+        """Everything inside is kept, or nothing is. May be nested."""
+
+    def put(self, batch: Batch) -> Put:
+        """Keeps a batch, links it, and moves its source's position, all at once. Putting it twice changes nothing."""
+
+    def rewrite(self, source: int, batches: Iterable[Batch]) -> Put:
+        """A source that was written anew: what is new in it is added, what is gone from it stays and is marked."""
+
+    def rederive(self, source: int, batches: Iterable[Batch]) -> Put:
+        """The same source read by a newer adapter: its events are replaced. A native id that was known keeps its number;
+        the others get numbers that were never used."""
+
+    def touch(self, source: Source, *, adapter_version: int, redact_version: str, problem: str | None = None) -> None:
+        """Notes that a source was seen, without reading anything from it."""
+
+    def move_source(self, number: int, source: Source) -> None:
+        """The same file at another path."""
+
+    def miss_sources(self, numbers: Sequence[int], when: datetime) -> None:
+        """These are no longer where they were. Their sessions stay."""
+
+    def set_places(self, found: dict[str, tuple[str | None, str | None, str | None]]) -> None:
+        """By session uid: its repository, its domain, and the task it was about, where its source names none."""
+
+    def unredacted(self, version: str, limit: int = 100) -> list[tuple[int, str]]:
+        """(number, path) of the sources whose text was cleaned by other rules than these, newest first."""
+
+    def redact_again(self, source: int, version: str, cleaner: Cleaner) -> int:
+        """Runs newer rules over all that is stored of a source. How many texts changed."""
+
+    def forget(self, uids: Iterable[str], when: datetime) -> None:
+        """Removes these sessions from every tier and leaves a tombstone for each."""
+
+    def compact(self) -> None:
+        """Gives space back and tidies the index, when there is time for it."""
+
+    def close(self) -> None:
+        """Closes the store. It is not used afterwards."""
+
+
+def open_store(url: str, *, read_only: bool = False) -> Store:
+    """Opens the store at a path, making it when it is missing. Raises StoreError, StoreTooNew."""
+    if "://" in url and not url.startswith("sqlite://"):
+        raise StoreError(f"{url.split('://')[0]}:// stores are not supported; give a path")
+    from .sqlite import SqliteStore
+
+    return SqliteStore(url.removeprefix("sqlite://"), read_only=read_only)

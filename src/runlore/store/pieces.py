@@ -1,0 +1,388 @@
+"""From events to what a store keeps: rows, segments of bodies, words. Pure, and run in the worker processes.
+
+The boundaries of segments follow from the sequence of events alone: a segment is closed by the event that brings it to
+64 KB, and one that is still open is filled up by the next read. So the store is the same wherever the input was cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from hashlib import blake2b
+from typing import Any, Protocol
+
+import msgspec
+import zstandard
+
+from ..adapters import Facts, Record
+from ..errors import StoreError
+from ..model import BLOCK, SessionEvent, Tests, Usage, format_time, parse_time
+from ..timeline import Tally
+from . import Piece, Segment, StreamState, Tail
+from .words import index_text
+
+SEGMENT_BYTES = 64 * 1024
+RECORDS_BYTES = 1024 * 1024
+"""Native records are packed a megabyte at a time: they are read rarely, and larger pieces compress better."""
+
+SIDECHAIN, ERROR, GONE = 1, 2, 4
+
+ROW = (
+    "seq", "ts", "kind", "parent_seq", "tool", "action", "flags", "exit_code", "native_id", "call_id", "summary",
+    "offset", "length", "rest",
+)  # fmt: skip
+"""The columns of a row, in order."""
+SEQ, KIND, PARENT, FLAGS, NATIVE_ID, OFFSET, LENGTH, REST = 0, 2, 3, 6, 8, 11, 12, 13
+
+_COLUMN = {"user_msg": 0, "assistant_msg": 1, "thinking": 1}
+"""Which column of the index a kind's body goes to; all others go to the third, `tool`."""
+
+
+class Rest(msgspec.Struct, omit_defaults=True, rename=dict(
+    role="r", native="n", record="c", usage="u", tokens="t", duration_ms="d", files="f", cwd="w", git_branch="b", model="m",
+    origin="o", tests="s", view="v", refs="e", extra="x",
+)):  # fmt: skip
+    """The fields of an event that have no column of their own; short names, because they are on every row."""
+
+    role: str | None = None
+    native: str | None = None
+    record: int | None = None
+    usage: tuple[int, int, int, int, int] | None = None
+    tokens: int = 0
+    duration_ms: int | None = None
+    files: tuple[str, ...] = ()
+    cwd: str | None = None
+    git_branch: str | None = None
+    model: str | None = None
+    origin: str | None = None
+    tests: Tests | None = None
+    view: str | None = None
+    refs: tuple[str, ...] = ()
+    extra: dict[str, Any] = {}
+
+
+_encode_rest = msgspec.msgpack.Encoder().encode
+_decode_rest = msgspec.msgpack.Decoder(Rest).decode
+_compressor = zstandard.ZstdCompressor(level=3)
+_fast_compressor = zstandard.ZstdCompressor(level=1)
+_decompressor = zstandard.ZstdDecompressor()
+
+
+def native_hash(flavor: str, native_id: str) -> int:
+    """A signed 64-bit number for a native id: what the store finds it by."""
+    digest = blake2b(f"{flavor}:{native_id}".encode("utf-8", "replace"), digest_size=8).digest()
+    return int.from_bytes(digest, "little", signed=True) or 1
+
+
+def make_row(event: SessionEvent, seq: int, parent_seq: int | None) -> list[Any]:
+    """An event as a row, its body still to be placed."""
+    usage = event.usage
+    rest = Rest(
+        event.role,
+        event.native,
+        event.record,
+        (usage.input_tokens, usage.output_tokens, usage.cache_read_tokens, usage.cache_write_tokens, usage.reasoning_tokens)
+        if usage
+        else None,
+        event.tokens,
+        event.duration_ms,
+        event.files,
+        event.cwd,
+        event.git_branch,
+        event.model,
+        event.origin,
+        event.tests,
+        event.view,
+        event.refs,
+        event.extra,
+    )
+    return [
+        seq,
+        format_time(event.ts) if event.ts else None,
+        event.kind,
+        parent_seq,
+        event.tool,
+        event.action,
+        event.is_sidechain * SIDECHAIN | event.is_error * ERROR | event.is_gone * GONE,
+        event.exit_code,
+        event.native_id,
+        event.call_id,
+        event.summary,
+        None,
+        None,
+        _encode_rest(rest),
+    ]
+
+
+def read_row(uid: str, row: Sequence[Any], ref: str | None = None) -> SessionEvent:
+    """The event of a row. A kind or a field that a newer version wrote is kept as it is."""
+    seq, ts, kind, parent, tool, action, flags, exit_code, native_id, call_id, summary, _, _, blob = row
+    rest = _decode_rest(blob)
+    fields: dict[str, Any] = dict(
+        session_uid=uid, seq=seq, ts=parse_time(ts) if ts else None, kind=kind, parent_seq=parent, tool=tool, action=action,
+        is_sidechain=bool(flags & SIDECHAIN), is_error=bool(flags & ERROR), is_gone=bool(flags & GONE), exit_code=exit_code,
+        native_id=native_id, call_id=call_id, summary=summary, payload_ref=ref, role=rest.role, native=rest.native,
+        record=rest.record, tokens=rest.tokens, duration_ms=rest.duration_ms, files=rest.files, cwd=rest.cwd,
+        git_branch=rest.git_branch, model=rest.model, origin=rest.origin, tests=rest.tests, view=rest.view, refs=rest.refs,
+        extra=rest.extra, usage=_usage(rest.usage),
+    )  # fmt: skip
+    try:
+        return SessionEvent(**fields)
+    except ValueError:  # A kind of a newer version: cannot be made here, can be kept.
+        return SessionEvent.from_dict({**msgspec.to_builtins(fields), **fields["extra"]})
+
+
+def with_origin(row: Sequence[Any], origin: str) -> list[Any]:
+    """The row of a copy: it says where it happened, and has no body and no tokens of its own."""
+    rest = _decode_rest(row[REST])
+    copy = msgspec.structs.replace(rest, origin=origin, usage=None, tokens=0)
+    return [*row[:OFFSET], None, None, _encode_rest(copy)]
+
+
+def redact_row(row: Sequence[Any], cleaner: Cleaner) -> list[Any] | None:
+    """The row without secrets, or None when it has none."""
+    text = cleaner.text
+    rest = _decode_rest(row[REST])
+    changed = msgspec.structs.replace(
+        rest,
+        files=tuple(text(file) for file in rest.files),
+        cwd=text(rest.cwd) if rest.cwd else rest.cwd,
+        git_branch=text(rest.git_branch) if rest.git_branch else rest.git_branch,
+    )
+    summary = text(row[10]) if row[10] else row[10]
+    if changed == rest and summary == row[10]:
+        return None
+    return [*row[:10], summary, *row[11:13], _encode_rest(changed)]
+
+
+def pack(rows: list[list[Any]], bodies: Sequence[bytes | None], tail: Tail | None) -> list[Segment]:
+    """Places the bodies in segments, the first of which continues `tail`, and notes in each row where its body is."""
+    segments: list[Segment] = []
+    open_: _Open | None = _Open.of(tail) if tail is not None else None
+    for row, body in zip(rows, bodies, strict=True):
+        if open_ is None:
+            open_ = _Open(row[SEQ])
+        if body is not None:
+            row[OFFSET], row[LENGTH] = open_.length, len(body)
+            open_.add(row[KIND], body)
+        open_.last_seq = row[SEQ]
+        if open_.length >= SEGMENT_BYTES:
+            segments.append(open_.close())
+            open_ = None
+    if open_ is not None:
+        segments.append(open_.close())
+    return segments
+
+
+def pack_one(rows: list[list[Any]], bodies: Sequence[bytes | None]) -> Segment:
+    """The same as one segment, whatever its size."""
+    open_ = _Open(rows[0][SEQ])
+    for row, body in zip(rows, bodies, strict=True):
+        if body is not None:
+            row[OFFSET], row[LENGTH] = open_.length, len(body)
+            open_.add(row[KIND], body)
+        open_.last_seq = row[SEQ]
+    return open_.close()
+
+
+class _Open:
+    """A segment that is being filled."""
+
+    __slots__ = ("bodies", "first_seq", "last_seq", "length", "texts")
+
+    def __init__(self, first_seq: int) -> None:
+        self.first_seq = self.last_seq = first_seq
+        self.length = 0
+        self.bodies: list[bytes] = []
+        self.texts: tuple[list[bytes], list[bytes], list[bytes]] = ([], [], [])
+
+    @classmethod
+    def of(cls, tail: Tail) -> _Open:
+        made = cls(tail.first_seq)
+        for kind, offset, length in tail.kinds:
+            made.add(kind, tail.data[offset : offset + length])
+        made.last_seq = tail.last_seq
+        return made
+
+    def add(self, kind: str, body: bytes) -> None:
+        self.bodies.append(body)
+        self.length += len(body)
+        self.texts[_COLUMN.get(kind, 2)].append(body)
+
+    def close(self) -> Segment:
+        data = b"".join(self.bodies)
+        prompt, reply, tool = (index_text(texts) for texts in self.texts)
+        return Segment(
+            first_seq=self.first_seq,
+            last_seq=self.last_seq,
+            length=len(data),
+            hash=blake2b(data, digest_size=16).digest(),
+            body=_compressor.compress(data),
+            prompt=prompt,
+            reply=reply,
+            tool=tool,
+        )
+
+
+def unpack(body: bytes, length: int, hash_: bytes) -> bytes:
+    """The bodies of a segment. Raises StoreError when they are not what was stored."""
+    try:
+        data = _decompressor.decompress(body, max_output_size=length)
+    except zstandard.ZstdError as error:
+        raise StoreError(f"a segment cannot be unpacked ({error}); run `runlore doctor`") from None
+    if len(data) != length or blake2b(data, digest_size=16).digest() != hash_:
+        raise StoreError("a segment is not what was stored; run `runlore doctor`")
+    return data
+
+
+def pack_records(records: Iterable[Record], first: int) -> list[tuple[int, int, int, bytes]]:
+    """Native records as (number of the first, count, length, packed), a megabyte each. Small files beside the source are
+    packed with them and not counted."""
+    packed: list[tuple[int, int, int, bytes]] = []
+    chunk: list[tuple[int, bytes, str | None]] = []
+    count = size = 0
+
+    def close() -> None:
+        data = msgspec.msgpack.encode(chunk)
+        packed.append((first, count, len(data), _fast_compressor.compress(data)))
+
+    for record in records:
+        chunk.append((record.offset, record.data, record.aside))
+        count += record.aside is None
+        size += len(record.data)
+        if size >= RECORDS_BYTES and record.aside is None:
+            close()
+            first, chunk, count, size = first + count, [], 0, 0
+    if chunk:
+        close()
+    return packed
+
+
+def unpack_records(body: bytes, length: int) -> list[Record]:
+    """What `pack_records` packed."""
+    data = _decompressor.decompress(body, max_output_size=length)
+    chunk = msgspec.msgpack.decode(data, type=list[tuple[int, bytes, str | None]])
+    return [Record(line, offset, aside) for offset, line, aside in chunk]
+
+
+def bodies_of(piece: Piece) -> list[bytes | None]:
+    """The bodies of a piece's rows, out of its segments."""
+    spans = [(s.last_seq, unpack(s.body, s.length, s.hash)) for s in piece.segments]
+    bodies: list[bytes | None] = []
+    at = 0
+    for row in piece.rows:
+        while spans[at][0] < row[SEQ]:
+            at += 1
+        bodies.append(None if row[OFFSET] is None else spans[at][1][row[OFFSET] : row[OFFSET] + row[LENGTH]])
+    return bodies
+
+
+def outside(seq: int) -> int:
+    """A parent that is not numbered within the stream but within the session is written as -1 - seq; and back."""
+    return -1 - seq
+
+
+def rebuild(
+    piece: Piece, state: StreamState | None, replaced: dict[int, list[Any] | None], instead: dict[int, int]
+) -> Piece:
+    """The piece as it is when some rows are copies: None leaves the row out, another row stands in its place, without
+    its body. What followed a row that was left out follows `instead`. Every sum over the rows is made again."""
+    all_bodies = bodies_of(piece)
+    rows: list[list[Any]] = []
+    bodies: list[bytes | None] = []
+    place: dict[int, int] = {}
+    for n, row in enumerate(piece.rows):
+        now = replaced.get(n, row)
+        if now is None:
+            continue
+        place[n] = len(rows)
+        rows.append(list(now))
+        rows[-1][PARENT] = instead.get(now[PARENT], now[PARENT])
+        bodies.append(None if n in replaced else all_bodies[n])
+    tally = state.tally if state else Tally()
+    segments = pack(rows, bodies, state.tail if state else None)
+    return msgspec.structs.replace(
+        piece,
+        tally=tally.add(read_row(piece.session_uid, [*row[:PARENT], None, *row[PARENT + 1 :]]) for row in rows),
+        rows=[tuple(row) for row in rows],
+        segments=segments,
+        natives=[piece.natives[n] for n in place],
+        links=[(place[n], parent) for n, parent in piece.links if n in place],
+        originals=[],
+    )
+
+
+def renumber(piece: Piece, numbers: dict[int, int], fresh: int) -> Piece:
+    """A newer adapter made other events of the same records: a native id that had a number keeps it, the others get the
+    number that counting gives them in the block `fresh`. What comes out is numbered within the session."""
+    number: dict[int, int] = {}
+    for h, row in zip(piece.natives, piece.rows, strict=True):
+        number[row[SEQ]] = numbers.pop(h) if h in numbers else fresh * BLOCK + row[SEQ]
+    parent_of = {row[SEQ]: row[PARENT] for row in piece.rows}
+    all_bodies = bodies_of(piece)
+    order = sorted(range(len(piece.rows)), key=lambda n: number[piece.rows[n][SEQ]])
+    rows: list[list[Any]] = []
+    for n in order:
+        made = list(piece.rows[n])
+        seq, parent = number[made[SEQ]], made[PARENT]
+        # The parent may be one of the new ones and lie behind: then the one before it is the parent.
+        while parent is not None and number.get(parent, seq) >= seq:
+            parent = parent_of.get(parent)
+        made[SEQ], made[PARENT] = seq, None if parent is None else number[parent]
+        rows.append(made)
+    segments = pack(rows, [all_bodies[n] for n in order], None)
+    place = {n: at for at, n in enumerate(order)}
+    return msgspec.structs.replace(
+        piece,
+        rows=[tuple(row) for row in rows],
+        segments=segments,
+        natives=[piece.natives[n] for n in order],
+        links=[(place[n], h) for n, h in piece.links],
+    )
+
+
+class Cleaner(Protocol):
+    """What takes secrets out: see `redact.Redactor`."""
+
+    def text(self, text: str) -> str:
+        """The text without its secrets."""
+
+    def value(self, value: Any) -> Any:
+        """A decoded JSON value without its secrets; the same object when there are none."""
+
+
+def redact_record(line: bytes, cleaner: Cleaner) -> bytes:
+    """A native record with every decoded string cleaned; what is not JSON is cleaned as the text it is."""
+    try:
+        value = msgspec.json.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        plain = line.decode("utf-8", "replace")
+        clean = cleaner.text(plain)
+        return line if clean == plain else clean.encode("utf-8", "replace")
+    clean_value = cleaner.value(value)
+    return line if clean_value is value else msgspec.json.encode(clean_value)
+
+
+def fold_facts(parts: Sequence[Facts]) -> Facts:
+    """What several streams say of one session: the first answer wins, but for titles, where the better one does."""
+    first = parts[0]
+    best = max(enumerate(parts), key=lambda item: (item[1].title_rank, item[0]))[1]
+
+    def answer(name: str) -> Any:
+        return next((value for part in parts if (value := getattr(part, name)) is not None), None)
+
+    return msgspec.structs.replace(
+        first,
+        title=best.title,
+        title_rank=best.title_rank,
+        **{n: answer(n) for n in ("cwd", "git_branch", "repo", "task_ref", "parent_uid", "parent_call", "relation")},
+        model=next((part.model for part in reversed(parts) if part.model is not None), None),
+    )
+
+
+def _usage(buckets: tuple[int, int, int, int, int] | None) -> Usage | None:
+    if buckets is None:
+        return None
+    fresh, output, read, write, reasoning = buckets
+    return Usage(
+        input_tokens=fresh, output_tokens=output, cache_read_tokens=read, cache_write_tokens=write, reasoning_tokens=reasoning
+    )
