@@ -262,7 +262,7 @@ PLACES = {
     "xml": "<conf><host>a</host><NAME>SECRET</NAME></conf>",
     "xml property": '<property name="NAME" value="SECRET"/>',
     "xml add": '<add key="NAME" value="SECRET" />',
-    "ini": "[auth]\nN = SECRET\nuser = bob\n",
+    "ini": "[auth]\nNAME = SECRET\nuser = bob\n",
     "properties": "app.NAME=SECRET\n",
     "terraform": 'variable "x" {}\n  NAME = "SECRET"\n',
     "tfvars": 'NAME       = "SECRET"\n',
@@ -365,7 +365,7 @@ def planted_values(seed: int, places: dict[str, str], each: int = 40) -> Iterato
     for place, template in places.items():
         for _ in range(each):
             secret = value(rng)
-            yield place, secret, template.replace("NAME", rng.choice(NAMES)).replace("SECRET", secret, 1)
+            yield place, secret, template.replace("SECRET", "\0").replace("NAME", rng.choice(NAMES)).replace("\0", secret)
 
 
 def recall(redactor: Redactor, planted: Iterator[tuple[str, str, str]], missed: list[tuple[str, str]]) -> tuple[float, Counter[str]]:

@@ -25,7 +25,6 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 
 class Carry(msgspec.Struct):
     seqs: dict[str, int] = {}
-    titles: dict[str, str] = {}
     record: int = 0
 
 
@@ -40,18 +39,19 @@ class Toy(JsonLines):
     def normalize(self, source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
         state = msgspec.msgpack.decode(carry, type=Carry) if carry else Carry()
         found = Normalized()
+        titles: dict[str, str] = {}
         for record in records:
-            self._line(record, state, found, source)
+            self._line(record, state, found, source, titles)
             state.record += 1
         for name in state.seqs:
-            title = state.titles.get(name)
+            title = titles.get(name)
             found.facts[make_uid(self.name, name)] = Facts(
                 native_session_id=name, title=title, title_rank=3 if title else 0, cwd=f"/work/{name}", git_branch="main"
             )
         found.carry = msgspec.msgpack.encode(state)
         return found
 
-    def _line(self, record: Record, state: Carry, found: Normalized, source: Source) -> None:
+    def _line(self, record: Record, state: Carry, found: Normalized, source: Source, titles: dict[str, str]) -> None:
         try:
             line: dict[str, Any] = json.loads(record.data)
         except ValueError:
@@ -60,7 +60,7 @@ class Toy(JsonLines):
         name = line.get("s", Path(source.path).stem)
         state.seqs.setdefault(name, 0)
         if "title" in line:
-            state.titles[name] = line["title"]
+            titles[name] = line["title"]
             found.merged["title"] = found.merged.get("title", 0) + 1
         elif line.get("alias"):
             found.aliases[line["id"]] = line.get("up")

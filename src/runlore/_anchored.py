@@ -7,6 +7,7 @@ like a secret rather than a path, an identifier, a placeholder or a word. Knows 
 import re
 from collections import Counter
 from collections.abc import Iterator
+from functools import lru_cache
 from math import log2
 from typing import Any
 
@@ -14,21 +15,23 @@ from typing import Any
 # characters with a digit, or after a word for password and a quote, with a mark. Each class is closed under JSON escaping.
 _NAMED = r"(?i:pass(?:w(?:or)?d|phrase|code)?|pwd|secret|token|cred(?:ential)?s?|auth|key)[A-Za-z0-9_-]{0,24}"
 _PASSWORD = r"(?i:pass(?:w(?:or)?d|phrase|code)?|pwd|secret)[A-Za-z0-9_-]{0,24}"
-_BETWEEN = r"""(?:[ \t\r\n"'\x60\\\[\]{}()<>:=,|?\x1b-]|\\+[nrtbf]|\\+u00[0-9a-fA-F]{2}|\[[0-9;]{1,8}m)"""
-_FILLING = "(?i:is|was|are|value|for|to|of|set|string|str|with|user|the|this|your|my|basic|bearer|token)"
+_BETWEEN = r"""(?:[ \t\r\n"'\x60\\\[\]{}()<>:=,|?*\x1b-]|<\\*/|\\+[nrtbf]|\\+u00[0-9a-fA-F]{2}|\[[0-9;]{1,8}m)"""
+_FILLING = "(?i:is|was|are|key|value|for|to|of|set|string|str|with|user|the|this|your|my|basic|bearer|token)"
 _BARE = r"""[^ \t\r\n"'\x60,;(){}\[\]<>=]"""
 _QUOTED = r"""[^ \t\r\n"'\x60]"""
 
 
-def _eight(each: str, one: str) -> str:
-    """Eight or more of `each`, at least one of which is `one`."""
-    early = (f"{each}{{{i}}}{one}{each}{{{7 - i}}}" for i in range(8))
-    return f"(?:{'|'.join(early)}|{each}{{8,}}{one})"
+def _run(each: str, least: int, one: str = "[0-9]") -> str:
+    """`least` or more of `each`, at least one of which is `one`."""
+    early = (f"{each}{{{i}}}{one}{each}{{{least - 1 - i}}}" for i in range(least))
+    return f"(?:{'|'.join(early)}|{each}{{{least},}}{one})"
 
 
 GATE = (
-    rf"{_NAMED}{_BETWEEN}+(?:{_FILLING}{_BETWEEN}+){{0,3}}(?:{_eight(_BARE, '[0-9]')}|[\"'\x60]{_eight(_QUOTED, '[0-9]')})"
-    rf"|{_PASSWORD}{_BETWEEN}*[\"'\x60]{_eight(_QUOTED, '[!@#$%^&*~+]')}"
+    rf"{_NAMED}{_BETWEEN}+(?:{_FILLING}{_BETWEEN}+){{0,3}}(?:{_run(_BARE, 8)}|[\"'\x60]{_run(_QUOTED, 8)})"
+    rf"|{_NAMED}(?: [a-z]{{1,12}}){{1,4}}:? \\*[\"'\x60]?{_run(_BARE, 16)}"
+    rf"|{_NAMED}>[^<>\r\n\"]*[0-9]"
+    rf"|{_PASSWORD}{_BETWEEN}*[\"'\x60]{_run(_QUOTED, 8, '[!@#$%^&*~+]')}"
 )
 
 
@@ -48,62 +51,67 @@ def secrets(pattern: Any, data: bytes) -> Iterator[tuple[int, int]]:
 _NAME = re.compile(rb"(?i:pass(?:w(?:or)?d|phrase|code)?|pwd|secret|token|cred(?:ential)?s?|auth|key)[A-Za-z0-9_-]{0,24}")
 _BEFORE = re.compile(rb"[A-Za-z0-9_.$-]{0,48}$")
 
-_WS = rb"(?:[ \t]|\x1b\[[0-9;]{0,8}m)"
-_NL = rb"(?:[ \t\r\n]|\\+[nrt])"
-_QUOTE = rb"\\*[\"'`]"
-# What may stand between a name and its value, most telling first.
-_SEPARATORS = re.compile(
-    rb"(?P<pair>(?:%(q)s)?,?%(nl)s{0,12}(?:%(q)s)?(?i:value)(?:%(q)s)?%(ws)s{0,3}[:=]%(ws)s{0,3})"
-    rb"|(?P<typed>\??:%(ws)s?[A-Za-z_][A-Za-z0-9_.|\[\]<> ]{0,24}?%(ws)s?=%(ws)s?|%(ws)s[a-z]{3,12}%(ws)s:?=%(ws)s?)(?=%(q)s)"
-    rb"|(?P<assign>(?:%(q)s)?[\])}]{0,2}(?:\x1b\[[0-9;]{0,8}m)?%(ws)s{0,24}(?::=|=>|->|[:=])%(ws)s{0,24})(?![=>:])"
-    rb"|(?P<call>%(ws)s?===?%(ws)s?|%(q)s%(ws)s{0,2},%(nl)s{0,8}|\()(?=%(q)s)"
-    rb"|(?P<element>(?:%(q)s)?>)"
-    rb"|(?P<told>(?:%(q)s)?(?:%(ws)s|[:|*]){1,6}(?:(?i:is|was|for|to|of|set|value|with|the|user|this|my|your)%(ws)s{1,2}){0,3}(?:[:=|]%(ws)s)?)"
-    % {b"q": _QUOTE, b"ws": _WS, b"nl": _NL}
+# What may stand between a name and its value, the most telling first. Values follow bare, or quoted where a quote is looked for.
+_SPACE = rb"(?:[ \t]|\x1b\[[0-9;]{0,8}m)"
+_QUOTE = rb"(?:\\*[\"'`])"
+_CLOSE = rb"(?:\\*[\"'`]|[\])}]|\*\*|\x1b\[[0-9;]{0,8}m){0,4}"
+_SEPARATOR = re.compile(
+    rb"(?P<pair>%(close)s,?(?:[ \t\r\n]|\\+[nrt]){0,16}%(quote)s?(?i:value)%(quote)s?%(space)s{0,3}[:=]%(space)s{0,3}"
+    rb"|</key>(?:\s|\\+[nrt]){0,16}<string>)"
+    rb"|(?P<typed>\??:%(space)s?[A-Za-z_][A-Za-z0-9_.:|\[\]<>]{0,24}%(space)s?=%(space)s?|%(space)s[a-z0-9]{3,12}%(space)s:?=%(space)s?)(?=%(quote)s)"
+    rb"|(?P<assign>%(close)s%(space)s{0,32}(?::=|=>|->|:-|[:=])%(close)s%(space)s{0,32})(?![=>:])"
+    rb"|(?P<call>%(space)s?===?%(space)s?|%(quote)s%(space)s{0,2},(?:\s|\\+[nrt]){0,8}|\()(?=%(quote)s)"
+    rb"|(?P<element>>)"
+    rb"|(?P<told>%(close)s(?:%(space)s|[|,]){1,32}(?:[A-Za-z]{1,12}:?%(space)s){0,4}(?:[:=|]%(space)s)?)"
+    % {b"close": _CLOSE, b"quote": _QUOTE, b"space": _SPACE}
 )
-_OPEN = re.compile(rb"(?:[bruf]{0,2}(\\*[\"'`]))?\{?((?i:bearer|basic|token|apikey)\s+)?")
-_VALUE_QUOTED = re.compile(rb"[^\s\"'`\\\x00-\x1f]{1,4096}")
-_VALUE_BARE = re.compile(rb"[^\s\"'`\\,;(){}\[\]<>&|\x00-\x1f]{1,4096}")
-_VALUE_LINE = re.compile(rb"[^\s\"'`\\\x00-\x1f]{1,4096}")
+_OPEN = re.compile(rb"(?:[bruf]{0,2}(\\*[\"'`]))?\{?(?:(?i:bearer|basic|token|apikey)\s+)?")
+_IN_QUOTES = re.compile(rb"[^\s\"'`\\\x00-\x1f]{1,4096}")
+_ON_A_LINE = re.compile(rb"[^\s\"'`\\()\x00-\x1f]{1,4096}")
+_IN_TEXT = re.compile(rb"[^\s\"'`\\,;(){}\[\]<>&|=\x00-\x1f]{1,4096}={0,2}")
 
 
 def _value(data: bytes, start: int, name_end: int) -> tuple[int, int] | None:
     """The span of the secret that the name from `start` to `name_end` gives away."""
-    before = _BEFORE.search(data, max(0, start - 48), start)
-    lead = before.group() if before else b""
-    level = _level((lead + data[start:name_end]).decode("ascii"))
-    if not level:
-        return None
-    separator = _SEPARATORS.match(data, name_end)
+    separator = _SEPARATOR.match(data, name_end)
     if not separator:
         return None
-    how = separator.lastgroup
-    if lead + data[start:name_end] in (b"PASS", b"Pass", b"pass") and not (how == "assign" and b"=" in separator.group()):
-        return None
+    before = _BEFORE.search(data, max(0, start - 48), start)
+    name = ((before.group() if before else b"") + data[start:name_end]).decode("ascii")
+    level = _level(name)
     opened = _OPEN.match(data, separator.end())
-    assert opened, "every part of it is optional"
-    quote = opened[1]
-    flag = lead.startswith(b"-") or lead == b"" and data[max(0, start - 1) : start] == b"-"
-    body = (_VALUE_QUOTED if quote or how == "element" and False else _VALUE_BARE).match(data, opened.end())
+    if not level or not opened:
+        return None
+    quote, how = opened[1], separator.lastgroup or ""
+    if how == "element":
+        return _content(data, separator.end(), level, name)
+    on_a_line = how == "assign" and name.isupper() and separator.group() == b"="
+    body = (_IN_QUOTES if quote else _ON_A_LINE if on_a_line else _IN_TEXT).match(data, opened.end())
     if not body:
         return None
-    value, end = body.group(), body.end()
-    if quote:
-        if data[end : end + len(quote)] != quote:
-            return None
-    else:
-        value = value.rstrip(b".,:;!?*")
-        end = opened.end() + len(value)
-        following = data[end : end + 1]
-        if following in (b"(", b"["):
-            return None
-        if how == "element" and following != b"<":
-            return None
-    if how == "told":
-        how = "flag" if flag and not quote else "quoted" if quote and level >= 3 else "told"
-    if not _is_secret(value.decode("utf-8", "replace"), level, how or "", bool(quote), (lead + data[start:name_end]).decode("ascii")):
+    value = body.group() if quote else body.group().rstrip(b".,:;!?*" if how == "told" else b".,:;")
+    end = body.start() + len(value)
+    after = data[end : end + len(quote or b"(")]
+    if (after != quote) if quote else after == b"(":
         return None
-    return opened.end(), end
+    if name.lower() == "pass" and (how == "told" or not quote and b"=" not in separator.group()):
+        return None  # A verb, or the verdict on a test.
+    if how == "told":
+        if quote or name.startswith("-") or name.isupper() and "_" in name:
+            how = "assign"
+    return (body.start(), end) if _is_secret(value.decode("utf-8", "replace"), level, how, bool(quote), name) else None
+
+
+_CONTENT = re.compile(rb"\{?([^<>\"\r\n{}]{8,400})\}?<")
+
+
+def _content(data: bytes, start: int, level: int, name: str) -> tuple[int, int] | None:
+    """All that is in `<secret>…</secret>`, if any of its words is one."""
+    content = _CONTENT.match(data, start)
+    if not content:
+        return None
+    words = content[1].decode("utf-8", "replace").split()
+    return content.span(1) if any(_is_secret(word, level, "assign", True, name) for word in words) else None
 
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
@@ -123,6 +131,7 @@ _WEAK_BEFORE_KEY = frozenset(
 )
 
 
+@lru_cache(4096)
 def _level(name: str) -> int:
     """How telling a name is: 0 not at all, 1 weak (`cache`-like keys are 0), 2 a secret, 3 a password."""
     words = [word.lower() for word in _WORD.findall(name)]
@@ -147,40 +156,47 @@ def _level(name: str) -> int:
     return 0
 
 
+@lru_cache(4096)
 def is_token(value: str) -> bool:
     """Whether what has the shape of a provider's token was drawn at random, rather than written to look like one."""
     if entropy(value) < 2.5 or _FAKE.search(value):
         return False
-    parted = "_" in value[8:] or "-" in value[8:]
-    return any(map(str.isdigit, value)) and not (parted and wordlike(value)) or not parted and not wordlike(value)
+    body = value[len(value) // 3 :]  # What comes after the provider's own words.
+    parted = "_" in body or "-" in body
+    return not wordlike(body) or not parted and any(map(str.isdigit, body))
 
 
+@lru_cache(4096)
 def is_placed(value: str, kind: str) -> bool:
     """Whether what stands in a secret's place is one, rather than a placeholder or a word of prose."""
     if _PLACEHOLDER.search(value) or value.lower() in _STOCK or value.isdigit():
         return False
-    return kind == "url-password" or entropy(value) >= 2 and not (value.isalpha() and wordlike(value))
+    if kind == "url-password":
+        return True
+    digits = any(map(str.isdigit, value))
+    if kind == "url-token":
+        return digits and entropy(value) >= 3 and not wordlike(value)
+    return entropy(value) >= 2 and (digits or not wordlike(value))
 
 
 _FAKE = re.compile(r"(?i)x{6,}|\*{3,}|\.{3,}|0{10,}|redacted|placeholder|your[-_]|[-_]here\b|insert|changeme")
 _STOCK = frozenset("password passwd pass pwd secret token postgres guest root admin user test example mypassword pw key hunter2 xxx foo bar".split())
 
 
+@lru_cache(4096)
 def _is_secret(value: str, level: int, how: str, quoted: bool, name: str) -> bool:
     if len(value) < 8 or _PLACEHOLDER.search(value) or _KNOWN.match(value):
         return False
-    letters, digits = sum(map(str.isalpha, value)), sum(map(str.isdigit, value))
-    marks = len(value) - letters - digits
-    if not letters or entropy(value) < 2.8:
+    digits, marked = any(map(str.isdigit, value)), bool(_MARK.search(value))
+    if not any(map(str.isalpha, value)) or entropy(value) < 2.5:
         return False
-    strong = digits >= 2 and len(value) >= 16 and entropy(value) >= 3.0 and not wordlike(value)
+    words = wordlike(value)
     if how == "told" or level == 1:
-        return strong and not _HASH.fullmatch(value) and len(_WORDS.findall(value)) < 2
-    if level == 3:
-        if quoted:
-            return digits > 0 or marks > 0 and not re.fullmatch(r"[\w./:-]+", value)
-        return digits > 0 and (not wordlike(value) or name.isupper() or how == "flag")
-    return digits > 0 and not wordlike(value)
+        drawn = digits and len(value) >= 16 and entropy(value) >= 3 and not words and len(_PART.findall(value)) < 5
+        return drawn and not (_HASH if name.lower() == "key" else _COMMIT).fullmatch(value)
+    if words and not marked:
+        return level == 3 and digits and (quoted or name.isupper() or name.startswith("-")) and not _IDENTIFIER.fullmatch(value)
+    return digits or marked and quoted and level == 3
 
 
 _PLACEHOLDER = re.compile(
@@ -190,9 +206,12 @@ _PLACEHOLDER = re.compile(
 )
 _KNOWN = re.compile(
     r"(?:msg|toolu|req|call|chatcmpl|resp|run|thread|asst|srvtoolu|session|sess|cse)_|sha(?:1|256|384|512)[-:]|data:|arn:|"
-    r"v?[0-9]+(?:\.[0-9]+)+|[0-9]{4}-[0-9]{2}-[0-9]{2}|/|\./|\.\./|~/|[A-Za-z]:[\\/]|@[a-z]|[\w.-]+\.(?:[a-z]{1,4}|json|yaml|html)$|[\w.+-]+@[\w-]+\."
+    r"v?[0-9]+(?:\.[0-9]+)+|[0-9]{4}-[0-9]{2}-[0-9]{2}|/[a-z]{2,}/|\./|\.\./|~/|[A-Za-z]:[\\/]|@[a-z]|[\w.-]+\.(?:[a-z]{1,4}|json|yaml|html)$|[\w.+-]+@[\w-]+\."
 )
-_WORDS = re.compile(r"(?<![A-Za-z])(?:[A-Z]?[a-z]{4,}|[A-Z]{4,})(?![A-Za-z])")
+_PART = re.compile(r"[-_.:/@]+")
+_MARK = re.compile(r"[!@#$%^&*~]")
+_IDENTIFIER = re.compile(r"[a-z]+(?:[_.-][a-z]+)+[_.-]?[0-9]{0,2}|[a-z]+[0-9]?")
+_COMMIT = re.compile(r"[0-9a-f]{7,12}|[0-9a-f]{40}|[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
 _HASH = re.compile(r"(?:v[0-9]:)?[0-9a-f]{7,64}|[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
 
 
@@ -209,12 +228,13 @@ _PAIRS = frozenset(
     "ul ni ts mo ow pa im mi ai sh ir su id os iv ia am fi ci vi pl ig tu ev ld ry mp fe bl ab gh ty op wo sa ay ex ke fr oo av ag if ap gr "
     "od bo sp rd do uc bu ei ov by rm ep tt oc fa ef cu rn sc gi da cr cl du ga qu ue ff ba ey ls va um pp up lu go".split()
 )
-_LETTERS = re.compile(r"[A-Za-z]{2,}")
 
 
 def wordlike(value: str) -> bool:
     """Made of words, as identifiers, paths and test names are, rather than drawn at random."""
-    runs = [run.lower() for run in _LETTERS.findall(value)]
-    pairs = [run[i : i + 2] for run in runs for i in range(len(run) - 1)]
-    common = sum(pair in _PAIRS for pair in pairs)
-    return sum(map(len, runs)) * 2 > len(value) and common >= 0.6 * len(pairs)
+    words = [word.lower() for word in _WORD.findall(value) if word.isalpha()]
+    letters = sum(map(len, words))
+    pairs = [word[i : i + 2] for word in words for i in range(len(word) - 1)]
+    if letters * 2 <= len(value) or letters < 2.6 * len(words):
+        return False
+    return sum(pair in _PAIRS for pair in pairs) >= 0.6 * len(pairs)

@@ -1,7 +1,7 @@
 """The whole journey: discover → read → normalize → put. Every step can be run twice, or be killed halfway.
 
-`sync` is the story; the functions below it are its steps in the order in which they are called. Reading and normalizing
-is done by `prepare`, in worker processes when there is much to read; this process writes.
+`sync` is the story; the steps below it stand in the order in which they are called. Reading and normalizing is done by
+`prepare`, in worker processes when there is much to read; this process writes.
 """
 
 from __future__ import annotations
@@ -12,22 +12,24 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
-from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
 from . import adapters
-from .adapters import Adapter, Position, Source
+from .adapters import Adapter, Source
 from .config import Config
-from .errors import RunloreError
-from .store import Batch, Put, Resume, SourceState, Store
-from .timeline import task_ref
+from .errors import ConfigError
+from .places import Places
+from .store import Batch, Put, SourceState, Store
+
+if TYPE_CHECKING:
+    from .prepare import Job, Preparer, Result
 
 COMMIT_BYTES = 64 * 1024 * 1024
 COMMIT_S = 2.0
-"""A transaction is closed after so much, so that a killed sync loses little, and a reader sees progress."""
+"""A transaction is closed after so much: a killed sync loses little, and readers see it grow."""
 
 WORKERS_FROM_BYTES = 20 * 1024 * 1024
 """Below this, starting processes takes longer than what they would save."""
@@ -46,27 +48,11 @@ class Progress(Protocol):
         """It is over, also after an error."""
 
 
-class Task(msgspec.Struct, kw_only=True):
-    """A source with something to do, and why."""
-
-    source: Source
-    why: str
-    """new, grown, rewritten, outdated (derived by an older adapter)."""
-    known: SourceState | None = None
-    gone: bool = False
-    """The source itself is not there: its kept records are read."""
-
-    @property
-    def size(self) -> int:
-        if self.why == "grown" and self.known:
-            return self.source.size - self.known.position.offset
-        return self.source.size
-
-
 class Report(msgspec.Struct, kw_only=True):
-    """What a sync did. `problems` are (path, reason); `found` counts sources by what became of them."""
+    """What a sync did, or would do. `found` counts sources by what became of them; `problems` are (path, reason)."""
 
     found: dict[str, int] = msgspec.field(default_factory=dict)
+    agents: dict[str, int] = msgspec.field(default_factory=dict)
     sessions: int = 0
     new_sessions: int = 0
     events: int = 0
@@ -79,8 +65,22 @@ class Report(msgspec.Struct, kw_only=True):
     size: int = 0
     seconds: float = 0.0
     problems: list[tuple[str, str]] = msgspec.field(default_factory=list)
-    agents: dict[str, int] = msgspec.field(default_factory=dict)
     dry_run: bool = False
+
+
+class Task(msgspec.Struct, kw_only=True):
+    """A source with something to do, and why: new, grown, rewritten, or outdated (derived by an older adapter)."""
+
+    source: Source
+    why: str
+    known: SourceState | None = None
+    is_gone: bool = False
+    """The source itself is not there: its records are taken from the store."""
+
+    @property
+    def size(self) -> int:
+        done = self.known.position.offset if self.known and self.why == "grown" else 0
+        return max(0, self.source.size - done)
 
 
 def sync(
@@ -95,202 +95,222 @@ def sync(
 ) -> Report:
     """Brings the store up to date with everything the agents have written. Raises StoreBusy when another sync runs."""
     began = time.monotonic()
-    report = Report(dry_run=dry_run)
+    run = _Sync(store, config, agents, roots, Report(dry_run=dry_run))
     with ExitStack() as stack:
         if not dry_run:
             stack.enter_context(store.sync_lock())
-        known = store.sources()
-        found = discover(config, agents, roots, report)
-        tasks, missing = plan(store, config, known, found, agents, roots, report, dry_run)
-        report.size = sum(task.size for task in tasks)
+        tasks, missing, moved = run.plan(run.discover())
         if not dry_run:
+            run.note(missing, moved)
             if progress:
                 stack.callback(progress.close)
-                progress.start(len(tasks), report.size)
-            ingest(store, config, tasks, report, workers, progress)
-            if missing:
-                store.miss_sources(missing, datetime.now(UTC))
-            redact_stored(store, config)
-    report.seconds = time.monotonic() - began
-    return report
-
-
-# ── what is there ────────────────────────────────────────────────────────────────────────────────────────────────────
-def discover(config: Config, agents: Sequence[str], roots: Sequence[str], report: Report) -> dict[str, Source]:
-    """Every source of the chosen agents by path, in the order in which they were last written."""
-    found: dict[str, Source] = {}
-    for name in agents or adapters.names():
-        setting = config.sources.get(name)
-        if setting is not None and not setting.enabled and not agents:
-            continue
-        adapter = adapters.get(name)
-        for root, machine in find_roots(config, adapter, roots):
-            for source in adapter.discover(root):
-                if machine is not None:
-                    source = msgspec.structs.replace(source, machine=machine)
-                if found.setdefault(source.path, source) is source:
-                    report.agents[name] = report.agents.get(name, 0) + 1
-    # What was written first is read first: a copy then finds its original already stored.
-    return dict(sorted(found.items(), key=lambda item: (item[1].mtime_ns, item[0])))
+                progress.start(len(tasks), run.report.size)
+            run.ingest(tasks, workers, progress)
+            run.redact_stored()
+    run.report.seconds = time.monotonic() - began
+    return run.report
 
 
 def find_roots(config: Config, adapter: Adapter, roots: Sequence[str] = ()) -> list[tuple[Path, str | None]]:
     """Where to look for an agent's sessions, each with the machine they come from: given, configured, or its own."""
     if roots:
-        return [(Path(root).expanduser().absolute(), None) for root in roots]
+        return [(_absolute(root), None) for root in roots]
     setting = config.sources.get(adapter.name)
-    own: list[Path] = []
-    if setting is not None and setting.roots is not None:
-        own = [Path(root).expanduser().absolute() for root in setting.roots]
-    else:
-        own = adapter.find_roots(os.environ)
-    also = [(Path(root.path).expanduser().absolute(), root.machine) for root in setting.also] if setting else []
-    return [(root, None) for root in dict.fromkeys(own)] + also
+    if setting is None:
+        return [(root, None) for root in adapter.find_roots(os.environ)]
+    own = adapter.find_roots(os.environ) if setting.roots is None else [_absolute(root) for root in setting.roots]
+    return [(root, None) for root in own] + [(_absolute(root.path), root.machine) for root in setting.also]
 
 
-def plan(
-    store: Store,
-    config: Config,
-    known: dict[str, SourceState],
-    found: dict[str, Source],
-    agents: Sequence[str],
-    roots: Sequence[str],
-    report: Report,
-    dry_run: bool,
-) -> tuple[list[Task], list[int]]:
-    """What there is to do for each source, and which are no longer there. Looks into a source only when it has changed."""
-    counts: Counter[str] = Counter()
-    tasks: list[Task] = []
-    outdated: list[Task] = []
-    lost = {path: state for path, state in known.items() if path not in found and _looked_for(state, agents, roots)}
-    for path, source in found.items():
-        state = known.get(path)
-        if state is None:
-            state = _moved_from(source, lost)
-            if state is not None:
-                counts["moved"] += 1
+def _absolute(root: str) -> Path:
+    return Path(root).expanduser().absolute()
+
+
+class _Sync:
+    """One sync. The methods are its steps."""
+
+    def __init__(self, store: Store, config: Config, agents: Sequence[str], roots: Sequence[str], report: Report) -> None:
+        self.store, self.config, self.report = store, config, report
+        self.agents, self.roots = agents, roots
+        self.places = Places(config)
+
+    # ── what is there ────────────────────────────────────────────────────────────────────────────────────────────────
+    def discover(self) -> dict[str, Source]:
+        """Every source of the chosen agents by path, in the order in which they were last written."""
+        found: dict[str, Source] = {}
+        for name in self.agents or adapters.names():
+            setting = self.config.sources.get(name)
+            if setting is not None and not setting.enabled and not self.agents:
+                continue
+            adapter = adapters.get(name)
+            for root, machine in find_roots(self.config, adapter, self.roots):
+                for source in adapter.discover(root):
+                    if machine is not None:
+                        source = msgspec.structs.replace(source, machine=machine)
+                    if found.setdefault(source.path, source) is source:
+                        self.report.agents[name] = self.report.agents.get(name, 0) + 1
+        # What was written first is read first: a copy then finds its original already stored.
+        return dict(sorted(found.items(), key=lambda item: (item[1].mtime_ns, item[0])))
+
+    def plan(self, found: dict[str, Source]) -> tuple[list[Task], list[int], list[tuple[int, Source]]]:
+        """What to do, which sources are missing, and which have moved. Looks into a source only when it has changed."""
+        known = self.store.sources()
+        lost = {path: state for path, state in known.items() if path not in found and self._looked_for(state.source)}
+        counts: Counter[str] = Counter()
+        tasks: list[Task] = []
+        outdated: list[Task] = []
+        moved: list[tuple[int, Source]] = []
+        for path, source in found.items():
+            state = known.get(path)
+            if state is None and lost and (state := _moved_from(source, lost)) is not None:
+                moved.append((state.number, source))
                 del lost[state.source.path]
-                if not dry_run:
-                    store.move_source(state.number, source)
-        why = _what_to_do(source, state, _exclude_tag(config))
-        if why is None:
-            counts["unchanged"] += 1
-            continue
-        counts[why] += 1
-        task = Task(source=source, why=why, known=state)
-        (outdated if why == "outdated" else tasks).append(task)
-    missing = [state.number for state in lost.values() if state.missing_at is None]
-    counts["missing"] = len(missing)
-    for state in lost.values():
-        if state.position.records and state.adapter_version != _version(state.source.agent):
-            counts["outdated"] += 1
-            outdated.append(Task(source=state.source, why="outdated", known=state, gone=True))
-    # What an older adapter derived is still good to read: it comes last, the newest first.
-    outdated.sort(key=lambda task: (-task.source.mtime_ns, task.source.path))
-    report.found = {word: count for word, count in counts.items() if count}
-    return tasks + outdated, missing
+            why = self._what_to_do(source, state)
+            counts[why or "unchanged"] += 1
+            if why is not None:
+                (outdated if why == "outdated" else tasks).append(Task(source=source, why=why, known=state))
+        for state in lost.values():
+            if state.position.records and _version(state.source.agent) not in (state.adapter_version, None):
+                outdated.append(Task(source=state.source, why="outdated", known=state, is_gone=True))
+        missing = [state.number for state in lost.values() if state.missing_at is None]
+        counts.update({"missing": len(missing), "moved": len(moved), "outdated": sum(task.is_gone for task in outdated)})
+        self.report.found = {word: count for word, count in counts.items() if count}
+        # What an older adapter derived is still good to read: it comes last, the newest first.
+        tasks += sorted(outdated, key=lambda task: (-task.source.mtime_ns, task.source.path))
+        self.report.size = sum(task.size for task in tasks)
+        return tasks, missing, moved
+
+    def _looked_for(self, source: Source) -> bool:
+        """Whether this sync would have found the source if it were there."""
+        if self.agents and source.agent not in self.agents:
+            return False
+        return not self.roots or source.root in {str(_absolute(root)) for root in self.roots}
+
+    def _what_to_do(self, source: Source, state: SourceState | None) -> str | None:
+        if state is None:
+            return "new"
+        old = state.source
+        same = (source.size, source.mtime_ns, source.inode) == (old.size, old.mtime_ns, old.inode)
+        if state.position.offset == 0:  # Nothing was taken from it: empty, unreadable, or left out by the rules of that day.
+            settled = state.problem is None or state.problem == self.places.excluded
+            return None if same and settled else "new"
+        adapter = adapters.get(source.agent)
+        if state.adapter_version != adapter.version:
+            return "outdated"
+        if same and state.problem is None:
+            return None
+        return "grown" if adapter.follows(source, state.position) else "rewritten"
+
+    def note(self, missing: list[int], moved: list[tuple[int, Source]]) -> None:
+        """Keeps what the plan found out about where sources are."""
+        for number, source in moved:
+            self.store.move_source(number, source)
+        if missing:
+            self.store.miss_sources(missing, datetime.now(UTC))
+
+    # ── what is new, into the store ──────────────────────────────────────────────────────────────────────────────────
+    def ingest(self, tasks: list[Task], workers: int | None, progress: Progress | None) -> None:
+        """Does the tasks in their order. Whatever the number of workers, the store comes out the same."""
+        if not tasks:
+            return
+        if workers is None:
+            workers = (os.cpu_count() or 1) if self.report.size >= WORKERS_FROM_BYTES else 0
+        sessions = self.store.stats()["sessions"]
+        touched: set[str] = set()
+        with ExitStack() as stack:
+            runner = _Runner(self.store, self.config, workers)
+            stack.callback(runner.close)
+            commits = stack.enter_context(_Commits(self.store))
+            for task, result in runner.run(tasks):
+                size = 0
+                if result.problem is not None:
+                    self._note_problem(task.source, result.problem)
+                if result.batch is not None:
+                    size = result.batch.size
+                    touched |= self._keep(task, result.batch, runner)
+                    _count(self.report.redacted, result.redacted)
+                    commits.step(size)
+                if progress:
+                    progress.advance(0 if result.more else 1, size)
+        self.report.sessions = len(touched)
+        self.report.new_sessions = self.store.stats()["sessions"] - sessions
+
+    def _note_problem(self, source: Source, problem: str) -> None:
+        self.report.problems.append((source.path, problem))
+        self.store.touch(source, adapter_version=adapters.get(source.agent).version, redact_version="", problem=problem)
+
+    def _keep(self, task: Task, batch: Batch, runner: _Runner) -> set[str]:
+        """Puts a batch; gives back the sessions that it changed."""
+        if not self.places.is_wanted(batch):
+            self.report.excluded += 1
+            self.store.touch(
+                batch.source,
+                adapter_version=batch.adapter_version,
+                redact_version=batch.redact_version,
+                problem=self.places.excluded,
+            )
+            runner.leave(task)
+            return set()
+        done = self._put(task, batch, runner)
+        self.store.set_places(self.places.of(batch))
+        self.report.events += done.events
+        self.report.copies += done.copies
+        self.report.forgotten += done.forgotten
+        self.report.merged += sum(batch.merged.values())
+        _count(self.report.skipped, Counter(skip.reason for skip in batch.skips))
+        return done.sessions
+
+    def _put(self, task: Task, batch: Batch, runner: _Runner) -> Put:
+        if batch.since or task.known is None or task.why not in ("rewritten", "outdated"):
+            return self.store.put(batch)
+        # What replaces something is put in one piece: killed halfway, the old is still there.
+        put = self.store.rewrite if task.why == "rewritten" else self.store.rederive
+        return put(task.known.number, runner.rest(task, batch))
+
+    def redact_stored(self) -> None:
+        """Runs rules that are newer than those a source was stored with over what is stored of it."""
+        if not self.config.redact.enabled:
+            return
+        from ._rules import RULES_VERSION  # Not `redact`: compiling its patterns takes longer than a sync with nothing new.
+
+        if not self.config.redact.rules and not self.store.unredacted(str(RULES_VERSION), limit=1):
+            return
+        from .prepare import Preparer, setting
+
+        preparer = Preparer(setting(self.config))
+        cleaner, version = preparer.redactor, preparer.redact_version
+        assert cleaner is not None
+        stale = self.store.unredacted(version)
+        while stale:
+            for number, _ in stale:
+                self.store.redact_again(number, version, cleaner)
+            stale = self.store.unredacted(version)
+        _count(self.report.redacted, cleaner.hits)
 
 
-def _looked_for(state: SourceState, agents: Sequence[str], roots: Sequence[str]) -> bool:
-    """Whether this sync would have found the source if it were there."""
-    if agents and state.source.agent not in agents:
-        return False
-    return not roots or state.source.root in {str(Path(root).expanduser().absolute()) for root in roots}
-
-
-def _version(agent: str) -> int:
+def _version(agent: str) -> int | None:
     try:
         return adapters.get(agent).version
-    except RunloreError:  # Its adapter is not installed any more: nothing to derive it with.
-        return -1
+    except ConfigError:  # Its adapter is not installed any more: nothing to derive it with.
+        return None
 
 
 def _moved_from(source: Source, lost: dict[str, SourceState]) -> SourceState | None:
-    """The vanished source that this new one is: the same file, or the same beginning and still what was read of it."""
+    """The vanished source that this new one is: the same file, or one of the same name that begins with what was read."""
     adapter = adapters.get(source.agent)
     for state in lost.values():
-        if state.source.agent == source.agent and state.position.offset and source.size >= state.position.offset:
-            same_file = source.inode and source.inode == state.source.inode
-            if (same_file or Path(state.source.path).name == Path(source.path).name) and adapter.follows(source, state.position):
-                return state
+        old = state.source
+        if old.agent != source.agent or not 0 < state.position.offset <= source.size:
+            continue
+        alike = (source.inode and source.inode == old.inode) or Path(old.path).name == Path(source.path).name
+        if alike and adapter.follows(source, state.position):
+            return state
     return None
 
 
-def _what_to_do(source: Source, state: SourceState | None, excluded: str) -> str | None:
-    if state is None:
-        return "new"
-    old = state.source
-    same = (source.size, source.mtime_ns, source.inode) == (old.size, old.mtime_ns, old.inode)
-    if state.problem is not None and state.problem.startswith("excluded"):
-        return None if same and state.problem == excluded else "new"
-    if state.position.offset == 0:
-        return None if same and state.problem is None else "new"
-    adapter = adapters.get(source.agent)
-    if state.adapter_version != adapter.version:
-        return "outdated"
-    if same or (source.size == state.position.offset and adapter.follows(source, state.position)):
-        return None
-    return "grown" if adapter.follows(source, state.position) else "rewritten"
-
-
-# ── what is new, into the store ──────────────────────────────────────────────────────────────────────────────────────
-def ingest(
-    store: Store, config: Config, tasks: list[Task], report: Report, workers: int | None, progress: Progress | None
-) -> None:
-    """Does the tasks in their order. Whatever the number of workers, the store comes out the same."""
-    if not tasks:
-        return
-    size = sum(task.size for task in tasks)
-    if workers is None:
-        workers = (os.cpu_count() or 1) if size >= WORKERS_FROM_BYTES else 0
-    before = store.stats()["sessions"]
-    places = _Places(config)
-    touched: set[str] = set()
-    with ExitStack() as stack:
-        runner = _runner(store, config, workers)
-        stack.callback(runner.close)
-        commit = _Commits(store)
-        stack.callback(commit.close)
-        for task, result in runner.run(tasks):
-            if result.problem is not None:
-                report.problems.append((task.source.path, result.problem))
-                adapter = adapters.get(task.source.agent)
-                store.touch(task.source, adapter_version=adapter.version, redact_version="", problem=result.problem)
-            if result.batch is not None:
-                done = _keep(store, config, task, result.batch, runner, places, report)
-                touched |= done.sessions
-                for kind, count in result.redacted.items():
-                    report.redacted[kind] = report.redacted.get(kind, 0) + count
-                commit.step(result.batch.size)
-            if progress:
-                progress.advance(0 if result.more else 1, result.batch.size if result.batch else 0)
-    report.sessions = len(touched)
-    report.new_sessions = store.stats()["sessions"] - before
-
-
-def _keep(
-    store: Store, config: Config, task: Task, batch: Batch, runner: _Runner, places: _Places, report: Report
-) -> Put:
-    if not places.wanted(batch):
-        report.excluded += 1
-        store.touch(
-            batch.source, adapter_version=batch.adapter_version, redact_version=batch.redact_version, problem=_exclude_tag(config)
-        )
-        runner.drop(task)
-        return Put(sessions=set())
-    if task.why in ("rewritten", "outdated") and batch.since == 0 and task.known is not None:
-        put_all = store.rewrite if task.why == "rewritten" else store.rederive
-        done = put_all(task.known.number, runner.rest(task, batch))
-    else:
-        done = store.put(batch)
-    store.set_places(places.of(batch))
-    report.events += done.events
-    report.copies += done.copies
-    report.forgotten += done.forgotten
-    report.merged += sum(batch.merged.values())
-    for skip in batch.skips:
-        report.skipped[skip.reason] = report.skipped.get(skip.reason, 0) + 1
-    return done
+def _count(totals: dict[str, int], more: dict[str, int]) -> None:
+    for word, count in more.items():
+        totals[word] = totals.get(word, 0) + count
 
 
 class _Commits:
@@ -298,197 +318,90 @@ class _Commits:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._open: ExitStack | None = None
-        self._size = 0
-        self._since = 0.0
+        self._stack = ExitStack()
         self._begin()
 
     def _begin(self) -> None:
-        self._open = ExitStack()
-        self._open.enter_context(self._store.transaction())
         self._size, self._since = 0, time.monotonic()
+        self._stack.enter_context(self._store.transaction())
 
     def step(self, size: int) -> None:
         self._size += size
         if self._size >= COMMIT_BYTES or time.monotonic() - self._since >= COMMIT_S:
-            self.close()
+            self._stack.close()
             self._begin()
 
-    def close(self) -> None:
-        if self._open is not None:
-            self._open.close()
-            self._open = None
+    def __enter__(self) -> _Commits:
+        return self
 
-
-def redact_stored(store: Store, config: Config) -> int:
-    """Runs rules that are newer than those a session was stored with over what is stored of it."""
-    if not config.redact.enabled:
-        return 0
-    from .redact import RULES_VERSION
-
-    changed = 0
-    _ = RULES_VERSION
-    return changed
-
-
-class _Places:
-    """Where a session belongs: repository, domain, task. Looks at the disk once for each folder."""
-
-    def __init__(self, config: Config) -> None:
-        self._config = config
-        self._repos: dict[str, str | None] = {}
-
-    def of(self, batch: Batch) -> dict[str, tuple[str | None, str | None, str | None]]:
-        found = {}
-        for piece in batch.pieces:
-            facts = piece.facts
-            repo = self.repo(facts.cwd, batch.source.machine) or facts.repo or _folder(facts.cwd)
-            ref = facts.task_ref or task_ref(facts.git_branch, piece.tally.first_prompt)
-            found[piece.session_uid] = (repo, self._config.domain(repo), ref)
-        return found
-
-    def wanted(self, batch: Batch) -> bool:
-        """Whether nothing in this batch is of an excluded folder or repository. A source is taken or left as a whole."""
-        if not self._config.exclude.paths and not self._config.exclude.repos:
-            return True
-        places = self.of(batch)
-        return not any(self._config.exclude.matches(piece.facts.cwd, places[piece.session_uid][0]) for piece in batch.pieces)
-
-    def repo(self, cwd: str | None, machine: str | None) -> str | None:
-        """The repository of a folder on this machine, by its git remote. None when it has none, or is not here."""
-        if cwd is None or machine is not None:
-            return None
-        if cwd not in self._repos:
-            self._repos[cwd] = git_remote(Path(cwd))
-        return self._repos[cwd]
-
-
-def git_remote(folder: Path) -> str | None:
-    """`owner/name` out of the remote of the repository that a folder is in. Reads its config file; runs nothing."""
-    try:
-        for place in (folder, *folder.parents):
-            git = place / ".git"
-            if git.is_file():  # A worktree or a submodule: the file says where its git folder is.
-                git = (place / git.read_text(encoding="utf-8", errors="replace").removeprefix("gitdir:").strip()).resolve()
-                git = git.parent.parent if git.parent.name == "worktrees" else git
-            if git.is_dir():
-                return _remote_in((git / "config").read_text(encoding="utf-8", errors="replace")) or place.name
-    except (OSError, ValueError):
-        pass
-    return None
-
-
-def _remote_in(config: str) -> str | None:
-    section = url = None
-    for line in config.splitlines():
-        line = line.strip()
-        if line.startswith("["):
-            section = line
-        elif section is not None and section.startswith("[remote") and line.startswith("url"):
-            found = line.partition("=")[2].strip()
-            if url is None or section == '[remote "origin"]':
-                url = found
-    if not url:
-        return None
-    path = url.split("://")[-1].split("@")[-1].replace(":", "/").removesuffix("/").removesuffix(".git")
-    return "/".join(path.split("/")[-2:]) or None
-
-
-def _folder(cwd: str | None) -> str | None:
-    return cwd.replace("\\", "/").rstrip("/").rpartition("/")[2] or None if cwd else None
-
-
-def _exclude_tag(config: Config) -> str:
-    """Names the rules by which a source was left out: with other rules it is looked at again."""
-    return "excluded " + blake2b(msgspec.json.encode(config.exclude), digest_size=4).hexdigest()
-
-
-# ── running the preparation, here or in workers ──────────────────────────────────────────────────────────────────────
-def _runner(store: Store, config: Config, workers: int) -> _Runner:
-    return _Runner(store, config, workers)
+    def __exit__(self, *error: object) -> None:
+        self._stack.__exit__(*error)  # type: ignore[arg-type]
 
 
 class _Runner:
-    """Gives the results of tasks in a fixed order. A source is in work only once at a time: its next part needs what the
-    store knows of the one before."""
+    """Prepares tasks, here or in workers, and gives the results in the order of the tasks. A source is in work only once
+    at a time: its next part needs what the store knows of the one before."""
 
     def __init__(self, store: Store, config: Config, workers: int) -> None:
-        from .prepare import Preparer, Setting, start
+        from ._pool import Pool
+        from .prepare import Preparer, setting, start
 
         self._store = store
-        setting = Setting(
-            key_path=str(config.home / "redact.key"), rules=config.redact.rules, redact=config.redact.enabled, raw=config.raw == "keep"
-        )
-        self._preparer: Preparer | None = None
-        self._pool: Any = None
-        if workers:
-            from ._pool import Pool
-            from .redact import load_key
+        self._here: Preparer = Preparer(setting(config))
+        self._pool = Pool(workers, start, msgspec.msgpack.encode(setting(config))) if workers else None
+        self._window = 3 * workers
+        self._left: set[str] = set()
 
-            load_key(config.home / "redact.key")  # Made here, so that the workers find it.
-            self._pool = Pool(workers, start, msgspec.msgpack.encode(setting))
-        self._setting = setting
-        self._window = workers * 3
-        self._dropped: set[str] = set()
-
-    @property
-    def preparer(self) -> Any:
-        if self._preparer is None:
-            from .prepare import Preparer
-
-            self._preparer = Preparer(self._setting)
-        return self._preparer
-
-    def run(self, tasks: Iterable[Task]) -> Iterator[tuple[Task, Any]]:
-        """Every task's results one after another, each as soon as those before it are done."""
-        from .prepare import Result
-
+    def run(self, tasks: Iterable[Task]) -> Iterator[tuple[Task, Result]]:
         todo: deque[tuple[Task, bool]] = deque((task, False) for task in tasks)
         flying: deque[Task] = deque()
-        decode = msgspec.msgpack.Decoder(Result).decode
         while todo or flying:
-            while self._pool is not None and todo and len(flying) < self._window:
-                task, goes_on = todo.popleft()
-                self._pool.submit(msgspec.msgpack.encode(self._job(task, goes_on)))
-                flying.append(task)
             if self._pool is None:
                 task, goes_on = todo.popleft()
-                result = self.preparer.prepare(self._job(task, goes_on))
+                result = self._here.prepare(self._job(task, goes_on))
             else:
-                task = flying.popleft()
-                result = decode(self._pool.next())
+                while todo and len(flying) < self._window:
+                    task, goes_on = todo.popleft()
+                    self._pool.submit(msgspec.msgpack.encode(self._job(task, goes_on)))
+                    flying.append(task)
+                task, result = flying.popleft(), _decode(self._pool.next())
             yield task, result
-            if result.more and task.source.path not in self._dropped:
+            if result.more and task.source.path not in self._left:
                 todo.appendleft((task, True))
 
-    def _job(self, task: Task, goes_on: bool) -> Any:
+    def rest(self, task: Task, batch: Batch) -> Iterator[Batch]:
+        """This batch and all that follow it in the same source, prepared here one after another."""
+        self.leave(task)
+        yield batch
+        more = not task.is_gone
+        while more:
+            result = self._here.prepare(self._job(task, goes_on=True))
+            if result.batch is not None:
+                yield result.batch
+            more = result.more
+
+    def leave(self, task: Task) -> None:
+        """Reads no further in this source."""
+        self._left.add(task.source.path)
+
+    def _job(self, task: Task, goes_on: bool) -> Job:
         from .prepare import Job
 
-        if not goes_on and task.why != "grown":
-            kept = list(self._store.kept(task.known.number)) if task.gone and task.known else None
-            return Job(source=task.source, kept=kept)
-        state = self._store.sources(task.source.agent)[task.source.path]
-        return Job(source=task.source, since=state.position, resume=self._store.resume(state.number))
-
-    def rest(self, task: Task, first: Batch) -> Iterator[Batch]:
-        """All batches of a source that must be put in one piece, read here one after another."""
-        yield first
-        position: Position = first.position
-        while position.offset < task.source.size and not task.gone:
-            result = self.preparer.prepare(self._job(task, True))
-            if result.batch is None or result.batch.position.offset == position.offset:
-                return
-            yield result.batch
-            position = result.batch.position
-        self._dropped.add(task.source.path)
-
-    def drop(self, task: Task) -> None:
-        """Reads no further in this source."""
-        self._dropped.add(task.source.path)
+        known = task.known
+        if goes_on:
+            known = self._store.sources(task.source.agent)[task.source.path]
+        if known is not None and (goes_on or task.why == "grown"):
+            return Job(source=task.source, since=known.position, resume=self._store.resume(known.number))
+        if known is not None and task.is_gone:
+            return Job(source=task.source, kept=list(self._store.kept(known.number)), until=known.position)
+        return Job(source=task.source)
 
     def close(self) -> None:
         if self._pool is not None:
             self._pool.close()
 
 
-__all__ = ["Progress", "Report", "Resume", "Task", "discover", "find_roots", "git_remote", "ingest", "plan", "redact_stored", "sync"]
+def _decode(data: bytes) -> Result:
+    from .prepare import Result
+
+    return msgspec.msgpack.decode(data, type=Result)

@@ -6,7 +6,7 @@ One job is a part of one source; the result is a `Batch` for the store to put. P
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from hashlib import blake2b
 from itertools import accumulate
 from pathlib import Path
@@ -16,11 +16,12 @@ import msgspec
 
 from . import adapters
 from .adapters import Adapter, Facts, Normalized, Position, Record, Source
+from .config import Config, make_home
 from .errors import ReadError
 from .model import SessionEvent
 from .redact import Redactor, load_key, rules_from_config
 from .store import Batch, Piece, Resume, StreamState
-from .store.pieces import make_row, native_hash, pack, pack_records, redact_record
+from .store.pieces import make_row, native_hash, pack, pack_records, redact_record, update_facts
 from .timeline import Tally
 
 BATCH_BYTES = 8 * 1024 * 1024
@@ -39,12 +40,14 @@ class Setting(msgspec.Struct, kw_only=True):
 
 
 class Job(msgspec.Struct, kw_only=True):
-    """A source, and where to go on in it. `kept` are its records out of the store, when the source itself is gone."""
+    """A source, and where to go on in it. When the source itself is gone, `kept` are its records out of the store, all of
+    them, and `until` the position up to which they reach."""
 
     source: Source
     since: Position | None = None
     resume: Resume = msgspec.field(default_factory=Resume)
     kept: list[Record] | None = None
+    until: Position | None = None
 
 
 class Result(msgspec.Struct, kw_only=True):
@@ -56,9 +59,18 @@ class Result(msgspec.Struct, kw_only=True):
     redacted: dict[str, int] = {}
 
 
-def start(setting: bytes) -> Callable[[bytes], bytes]:
+def setting(config: Config) -> Setting:
+    """What the configuration says to a worker. Makes the key of the redaction when there is none yet."""
+    key = config.home / "redact.key"
+    if config.redact.enabled:
+        make_home(config.home)
+        load_key(key)
+    return Setting(key_path=str(key), rules=config.redact.rules, redact=config.redact.enabled, raw=config.raw == "keep")
+
+
+def start(data: bytes) -> Callable[[bytes], bytes]:
     """Makes the function that a worker runs for each job."""
-    preparer = Preparer(msgspec.msgpack.decode(setting, type=Setting))
+    preparer = Preparer(msgspec.msgpack.decode(data, type=Setting))
     decode = msgspec.msgpack.Decoder(Job).decode
     return lambda job: _encode(preparer.prepare(decode(job)))
 
@@ -77,13 +89,13 @@ class Preparer:
         since = job.since or Position(offset=0)
         try:
             lines = iter(job.kept) if job.kept is not None else adapter.read(job.source, job.since)
-            records, more = _take(lines, BATCH_BYTES)
+            records, more = _take(lines, BATCH_BYTES if job.kept is None else None)
             normalized = adapter.normalize(job.source, records, job.resume.carry)
             position = _position(adapter, job, since, records)
         except ReadError as error:
             return Result(problem=error.reason)
-        dirty = self._dirty(records, since.records)
         hits = dict(self.redactor.hits) if self.redactor else {}
+        clean = self._clean(adapter, records, since.records)
         batch = Batch(
             source=job.source,
             since=since.offset,
@@ -91,49 +103,52 @@ class Preparer:
             carry=normalized.carry,
             adapter_version=adapter.version,
             redact_version=self.redact_version,
-            pieces=self._pieces(job, normalized, dirty),
+            pieces=self._pieces(job, normalized, clean),
             aliases=_aliases(job.source.agent, normalized),
-            records=self._keep(adapter, records, since.records, dirty) if self.setting.raw else [],
+            records=pack_records(self._keep(adapter, records, since.records, clean), since.records) if self.setting.raw else [],
             merged=normalized.merged,
             skips=normalized.skips,
             size=position.offset - since.offset,
+            is_gone=job.kept is not None,
         )
         found = {kind: n - hits.get(kind, 0) for kind, n in self.redactor.hits.items()} if self.redactor else {}
         return Result(batch=batch, more=more, redacted={kind: n for kind, n in found.items() if n})
 
-    def _dirty(self, records: list[Record], first: int) -> set[int]:
-        """The numbers of the records that may hold a secret. One scan over all their bytes finds them."""
+    def _clean(self, adapter: Adapter, records: list[Record], first: int) -> dict[int, bytes]:
+        """The records that hold a secret, by number, without it. One scan over all their bytes finds the few that are worth
+        a closer look."""
         if self.redactor is None:
-            return set()
+            return {}
         starts = list(accumulate((len(record.data) + 1 for record in records), initial=0))
         suspects = {bisect_right(starts, at) - 1 for at in self.redactor.suspects(b"\n".join(r.data for r in records))}
-        dirty: set[int] = set()
+        clean: dict[int, bytes] = {}
         number = first
         for n, record in enumerate(records):
-            # A file beside the source belongs to the record that follows it.
-            if n in suspects or record.problem is not None or (record.aside is not None and self._is_dirty_text(record)):
-                dirty.add(number)
-            number += record.aside is None
-        return dirty
+            if record.aside is not None:
+                # A file beside the source is plain text, and belongs to the record that follows it.
+                if redact_record(record.data, self.redactor) is not record.data:
+                    clean[number] = b""
+                continue
+            if n in suspects or number in clean:
+                line = adapter.slim(record.data)
+                better = redact_record(line, self.redactor)
+                if better is not line or number in clean:
+                    clean[number] = better
+            number += 1
+        return clean
 
-    def _is_dirty_text(self, record: Record) -> bool:
-        assert self.redactor is not None
-        text = record.data.decode("utf-8", "replace")
-        return self.redactor.text(text) != text
-
-    def _keep(self, adapter: Adapter, records: list[Record], first: int, dirty: set[int]) -> list[tuple[int, int, int, bytes]]:
-        return pack_records(self._clean(adapter, records, first, dirty), first)
-
-    def _clean(self, adapter: Adapter, records: list[Record], number: int, dirty: set[int]) -> Iterator[Record]:
+    def _keep(self, adapter: Adapter, records: list[Record], number: int, clean: dict[int, bytes]) -> Iterator[Record]:
+        """The records as they are kept."""
         for record in records:
-            data = adapter.slim(record.data) if record.aside is None else record.data
-            if number in dirty and self.redactor is not None:
-                data = redact_record(data, self.redactor)
+            if record.aside is not None:
+                data = redact_record(record.data, self.redactor) if self.redactor else record.data
+            else:
+                data = clean.get(number) or adapter.slim(record.data)
+                number += 1
             yield record if data is record.data else msgspec.structs.replace(record, data=data)
-            number += record.aside is None
 
     # ── events to pieces ─────────────────────────────────────────────────────────────────────────────────────────────
-    def _pieces(self, job: Job, found: Normalized, dirty: set[int]) -> list[Piece]:
+    def _pieces(self, job: Job, found: Normalized, dirty: Container[int | None]) -> list[Piece]:
         flavor = job.source.agent
         parts: dict[str, _Part] = {}
         for uid, facts in found.facts.items():
@@ -183,7 +198,8 @@ class _Part:
     """What a batch adds to one session, while it is being collected."""
 
     def __init__(self, uid: str, facts: Facts, state: StreamState | None) -> None:
-        self.uid, self.facts, self.state = uid, facts, state
+        self.uid, self.state = uid, state
+        self.facts = update_facts(state.facts if state else None, facts)
         self.hash = state.hash if state else b""
         self.events: list[SessionEvent] = []
         self.rows: list[list[Any]] = []
@@ -228,28 +244,27 @@ class _Part:
         )
 
 
-def _take(lines: Iterable[Record], limit: int) -> tuple[list[Record], bool]:
+def _take(lines: Iterable[Record], limit: int | None) -> tuple[list[Record], bool]:
     """Records up to about `limit` bytes, and whether there may be more."""
     records: list[Record] = []
     size = 0
     for record in lines:
         records.append(record)
         size += len(record.data)
-        if size >= limit and record.aside is None:
+        if limit is not None and size >= limit and record.aside is None:
             return records, True
     return records, False
 
 
 def _position(adapter: Adapter, job: Job, since: Position, records: list[Record]) -> Position:
+    if job.until is not None:
+        return job.until
     lines = [record for record in records if record.aside is None]
     if not lines:
         return since
     last = lines[-1]
     end = last.end if last.end >= 0 else last.offset + len(last.data) + 1
-    count = since.records + len(lines)
-    if job.kept is not None:
-        return Position(offset=end, records=count)
-    return adapter.position(job.source, end, count)
+    return adapter.position(job.source, end, since.records + len(lines))
 
 
 def _follow(native: str | None, aliases: dict[str, str | None]) -> str | None:

@@ -66,7 +66,8 @@ class Record(msgspec.Struct, frozen=True, gc=False):
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What one source says of one session, as far as it has been read."""
+    """What a batch says of one session; None where it says nothing new. A carry holds no text that people wrote, so a
+    title is given once, in the batch that has it, and the store remembers it."""
 
     native_session_id: str
     title: str | None = None

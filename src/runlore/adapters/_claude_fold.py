@@ -15,7 +15,8 @@ import msgspec
 
 from ..model import SessionEvent, Tests, Usage
 from . import Facts, Normalized, Record, Skip, Source
-from ._claude import CARRY, MERGED, TITLES, UUID, Line, Meta, SessionState, State, checksum, clean, hash_words, tokens, utc
+from ._claude import CARRY, Line, Meta, SessionState, State
+from ._claude_words import MERGED, TITLES, UUID, checksum, clean, hash_words, tokens, utc
 from ._jsonl import MALFORMED, lenient, parse
 from ._tools import LONGEST_BODY, cap, one_line
 
@@ -81,7 +82,7 @@ class Fold:
         self.line = Line()
         self.ts: datetime | None = None
         self.session = SessionState("")
-        self.key = ""
+        self.key = self.uid = ""
         self.native_id = ""
         self.parent: str | None = None
         self.count = 0  # Events that the current record has given.
@@ -110,7 +111,7 @@ class Fold:
     def aside(self, name: str, data: bytes) -> None:
         if name == "meta":
             meta, _ = lenient(Meta, next((value for value, _, _ in parse(data) if isinstance(value, dict)), {}))
-            self.session, self.key = self.main(Line()), ""
+            self.turn_to(self.main(Line()), "")
             self.session.call = meta.toolUseId
             self.title(meta.description, 2)
         else:
@@ -151,14 +152,15 @@ class Fold:
             handler(line)
         else:
             self.emit("lifecycle", self.raw_text(), kind or "unknown", kind or "unknown record")
-        self.end(line)
+        if self.count != 1 or self.step is not None:
+            self.end(line)
         return handler is not None
 
     def settle(self, line: Line, kind: str) -> None:
         """A record that says something of the session and is no event. It is written again and again, so the last one counts."""
         self.merge(kind)
         if kind in TITLES or (kind == "summary" and self.state.main):
-            self.session, self.key = self.main(line), ""
+            self.turn_to(self.main(line), "")
             if kind == "summary":
                 # It may be about a leaf of another session. Then it is worth a prompt, and gives way to the first.
                 self.title(line.summary, 2 if line.leafUuid in self.state.recent else 1)
@@ -215,30 +217,19 @@ class Fold:
         asked = hash_words(text) if text else None
         return next((call for call, words in reversed(self.state.tasks.items()) if words == asked), None)
 
-    def begin(self, line: Line) -> None:
+    def begin(self, line: Line, session: SessionState | None = None, key: str = "") -> None:
+        """Makes this line the current one, in the session that it belongs to."""
         state = self.state
-        session = state.main or self.main(line)
-        self.key = ""
-        if line.isSidechain and not self.place.agent:
-            self.key = self.side(line)
-            session = state.sessions[self.key]
-        self.enter(line, session)
-        if not state.is_traced and line.sessionId:
-            state.is_traced = True
-            origin = clean(line.sessionId)
-            if origin != session.native and session.relation is None and UUID.match(session.native) and UUID.match(origin):
-                session.parent, session.relation = f"{self.flavor}:{origin}", "continuation"
-        if line.forkedFrom is not None and line.forkedFrom.sessionId and session.relation != "subagent":
-            session.parent, session.relation = f"{self.flavor}:{clean(line.forkedFrom.sessionId)}", "fork"
-        if line.parentUuid:
-            self.parent = self.reference(line.parentUuid)
-        elif line.logicalParentUuid:
-            self.parent = self.reference(line.logicalParentUuid)
-
-    def enter(self, line: Line, session: SessionState) -> None:
-        """Makes this line the current one, in this session."""
-        state = self.state
-        self.line, self.session, self.parent, self.count, self.step = line, session, None, 0, None
+        if session is None:
+            session = state.main or self.main(line)
+            if line.isSidechain and not self.place.agent:
+                key = self.side(line)
+                session = state.sessions[key]
+        if session is not self.session:
+            self.turn_to(session, key)
+        if not state.is_traced or line.forkedFrom is not None:
+            self.trace(session, line)
+        self.line, self.count, self.step = line, 0, None
         uuid = line.uuid
         if uuid:
             self.native_id = state.anchor = uuid if len(uuid) == 36 else f"{state.root}/{uuid}"
@@ -248,21 +239,39 @@ class Fold:
             self.native_id = ""
         if session.cwd is None:
             session.cwd = line.cwd
-        if session.branch is None and line.gitBranch:
-            session.branch = line.gitBranch
+        if session.branch is None:
+            session.branch = line.gitBranch or None
         ts = line.timestamp
         self.ts = ts if ts is None or ts.tzinfo is UTC else utc(ts)
+        parent = line.parentUuid or line.logicalParentUuid
+        if parent is not None and (len(parent) != 36 or parent in state.tails or state.moved):
+            parent = self.reference(parent)
+        self.parent = parent
 
-    def reference(self, uuid: str) -> str:
+    def turn_to(self, session: SessionState, key: str) -> None:
+        self.session, self.key, self.uid = session, key, f"{self.flavor}:{session.native}"
+        self.touched.setdefault(key, (None, 0))
+
+    def trace(self, session: SessionState, line: Line) -> None:
+        """Where a session comes from: a fork says so; a file that begins with another session's id goes on where that one ended."""
+        fork = line.forkedFrom
+        if fork and fork.sessionId and session.relation != "subagent":
+            session.parent, session.relation = f"{self.flavor}:{clean(fork.sessionId)}", "fork"
+        if line.sessionId and not self.state.is_traced:
+            self.state.is_traced = True
+            origin = clean(line.sessionId)
+            if origin != session.native and session.relation is None and UUID.match(session.native) and UUID.match(origin):
+                session.parent, session.relation = f"{self.flavor}:{origin}", "continuation"
+
+    def reference(self, uuid: str) -> str | None:
         """The id of the event that a uuid stands for: the last one of its record."""
         state = self.state
+        if not uuid:
+            return None
         if len(uuid) != 36:
             uuid = f"{state.root}/{uuid}"
-        if state.moved:
-            uuid = state.moved.get(uuid, uuid)
-        if state.tails and uuid in state.tails:
-            return f"{uuid}#{state.tails[uuid]}"
-        return uuid
+        uuid = state.moved.get(uuid, uuid)
+        return f"{uuid}#{state.tails[uuid]}" if uuid in state.tails else uuid
 
     def references(self, uuids: Iterable[str] | None) -> tuple[str, ...]:
         return tuple([uuid if len(uuid) == 36 else f"{self.state.root}/{uuid}" for uuid in uuids or ()])
@@ -286,28 +295,23 @@ class Fold:
         state, line, session, out = self.state, self.line, self.session, self.out
         if len(body) > LONGEST_BODY:
             body = cap(body)
-        fork = line.forkedFrom
-        if self.count:
-            native_id = f"{self.native_id}#{self.count}"
-        else:
-            native_id = self.identify(body)
-            if self.key not in self.touched:
-                self.touched[self.key] = (None, 0)
+        native_id = f"{self.native_id}#{self.count}" if self.count else self.identify(body)
         usage = model = None
-        if self.step is not None:
-            usage, model, self.step = self.take(self.step), line.message.model if line.message else None, None
+        if self.step is not None and line.message is not None:
+            usage, model, self.step = self.take(self.step), line.message.model, None
         out.events.append(
             SessionEvent(
-                session_uid=f"{self.flavor}:{session.native}", seq=session.seq, ts=self.ts, kind=kind, role=role, tool=tool,
+                session_uid=self.uid, seq=session.seq, ts=self.ts, kind=kind, role=role, tool=tool,
                 summary=one_line(body) if summary is None else summary, tokens=usage.total if usage else 0,
                 is_sidechain=line.isSidechain is True, native_id=native_id, call_id=call_id, action=action, is_error=is_error,
-                exit_code=exit_code, duration_ms=duration_ms, files=files, cwd=line.cwd if line.cwd != session.cwd else None,
-                git_branch=line.gitBranch if line.gitBranch and line.gitBranch != session.branch else None, model=model, native=native,
+                exit_code=exit_code, duration_ms=duration_ms, files=files, cwd=None if line.cwd == session.cwd else line.cwd,
+                git_branch=None if line.gitBranch == session.branch else line.gitBranch or None, model=model, native=native,
                 usage=usage, tests=tests, view=view, refs=refs, record=state.records - 1,
             )
         )  # fmt: skip
         out.bodies.append(body)
         out.parents.append(self.parent)
+        fork = line.forkedFrom
         out.originals.append(self.original(fork.sessionId, fork.messageUuid) if fork else None)
         self.parent = session.last = native_id
         session.seq += 1
@@ -316,16 +320,19 @@ class Fold:
 
     def identify(self, body: str) -> str:
         """The id of a record's first event."""
-        state = self.state
-        if not self.line.uuid:
-            self.native_id = self.anonymous()
-            return self.native_id
-        before = state.recent.get(self.native_id)
+        native_id = self.native_id
+        if not native_id:
+            self.native_id = native_id = self.anonymous()
+            return native_id
+        recent = self.state.recent
+        before = recent.get(native_id)
         if before is None:
-            keep(state.recent, self.native_id, body, RECENT)
+            recent[native_id] = body
+            if len(recent) > RECENT:
+                del recent[next(iter(recent))]
         elif before != (body if isinstance(before, str) else checksum(body)):
-            self.native_id = f"{self.native_id}~{checksum(body):08x}"
-        return self.native_id
+            self.native_id = native_id = f"{native_id}~{checksum(body):08x}"
+        return native_id
 
     def original(self, session: str | None, uuid: str | None) -> str | None:
         if not uuid:
@@ -334,15 +341,16 @@ class Fold:
         return f"{original}#{self.count}" if self.count else original
 
     def count_usage(self, line: Line) -> None:
-        """What this line adds to its message's tokens; they are given to the first event of the line."""
+        """What this line adds to its message's tokens. The first event of the line takes them."""
         message = line.message
         if message is None or message.usage is None:
             return
-        most = tokens(message.usage)
+        most = step = tokens(message.usage)
         identity = message.id or ""
         before = self.state.usage.get(identity) if identity else None
-        step = most
         if before is not None:
+            if before == most:
+                return
             step = [max(0, new - old) for new, old in zip(most, before, strict=True)]
             most = [new + old for new, old in zip(step, before, strict=True)]
         if any(step):
@@ -373,7 +381,7 @@ class Fold:
         self.out.merged[word] = self.out.merged.get(word, 0) + 1
 
     def title(self, text: str | None, rank: int) -> None:
-        if text and (line := one_line(text)) and rank >= self.touched.get(self.key, (None, 0))[1]:
+        if text and (line := one_line(text)) and rank >= self.touched[self.key][1]:
             self.touched[self.key] = (line, rank)
 
     def raw_text(self) -> str:

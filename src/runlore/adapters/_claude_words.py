@@ -52,6 +52,7 @@ OVERFLOW = re.compile(r"saved to: [^\n\"]*?([A-Za-z0-9][A-Za-z0-9._-]*)(?=\\[nr]
 LARGEST = 1 << 53  # A larger count is damage: neither JavaScript nor a database column holds it.
 
 _EXIT = re.compile(r"(?:Error: )?Exit code (\d{1,9})\s*")
+_ON_FILES = frozenset({"read", "edit", "search"})
 _PATHS = ("file_path", "notebook_path", "path")
 _HEADLINES = (
     "command", "file_path", "notebook_path", "pattern", "description", "query", "url", "skill", "subject", "summary", "path", "prompt",
@@ -138,20 +139,22 @@ class Described(NamedTuple):
 def describe_call(tool: str, args: dict[str, Any]) -> Described:
     """What a call does: its kind and action, its text for reading and search, one line of it, and the files it names."""
     action = ACTIONS.get(tool) or ("mcp" if tool.startswith("mcp__") else "other")
-    if action == "shell":
-        command = args.get("command")
-        if isinstance(command, str):
-            return Described("test_run" if is_test_run(command) else "tool_call", action, command, one_line(command), ())
+    if action == "shell" and isinstance(command := args.get("command"), str):
+        return Described("test_run" if is_test_run(command) else "tool_call", action, command, one_line(command), ())
     files: tuple[str, ...] = ()
-    if action in ("read", "edit", "search"):
-        files = tuple([path for name in _PATHS if isinstance(path := args.get(name), str) and path])
-    headline = next((text for name in _HEADLINES if isinstance(text := args.get(name), str) and text), None) or _first_text(args) or tool
+    if action in _ON_FILES:
+        files = tuple([path for name in _PATHS if name in args and isinstance(path := args[name], str) and path])
+    headline = one_line(files[0] if files and "pattern" not in args else _headline(args) or tool)
     if action == "edit":
-        return Described("edit", action, _change(args) or key_values(args), one_line(headline), files)
-    return Described("tool_call", action, key_values(args), one_line(headline), files)
+        return Described("edit", action, _change(args) or key_values(args), headline, files)
+    return Described("tool_call", action, key_values(args), headline, files)
 
 
-def _first_text(args: dict[str, Any]) -> str | None:
+def _headline(args: dict[str, Any]) -> str | None:
+    """The argument that says most: a known one, else the first that is a text."""
+    for name in _HEADLINES:
+        if name in args and isinstance(text := args[name], str) and text:
+            return text
     return next((value for value in args.values() if isinstance(value, str) and value), None)
 
 

@@ -24,12 +24,8 @@ import msgspec
 
 from ..model import Session
 from . import Normalized, Record, Source
-from ._claude import (
-    ASKS, CANCELLED, CAVEAT, ECHOES, INTERRUPT, NO_CALL, NO_OUTCOME, OVERFLOW, PERSISTED, REJECTED, SAID, STARTS_AGENT, TAG, UNSEEN, WRAPPERS,
-    Block, Call, Line, Outcome,
-    attachment_text, clean, describe_call, duration_of, error_text, exit_of, guess, hash_words, inside, milliseconds, outcome_of, plain,
-    prompt_text, result_summary, result_text, shown, texts,
-)  # fmt: skip
+from . import _claude_words as words
+from ._claude import Block, Call, Line, Outcome
 from ._claude_fold import CALLS, TASKS, Fold, Place, keep
 from ._jsonl import JsonLines, parse, read_small
 from ._tools import one_line, test_counts, text_of, without_base64
@@ -71,7 +67,7 @@ class Adapter(JsonLines):
     def before(self, source: Source, line: bytes) -> Iterable[Record]:
         """The whole outputs of which the line holds a preview. Only the file's name is taken from the line, never a path."""
         folder = Place(source.path).folder or source.path.removesuffix(self.suffix)
-        for name in dict.fromkeys(found[1] for found in OVERFLOW.finditer(line.decode("utf-8", "replace"))):
+        for name in dict.fromkeys(found[1] for found in words.OVERFLOW.finditer(line.decode("utf-8", "replace"))):
             data = read_small(os.path.join(folder, "tool-results", name), OVERFLOW_BYTES)
             if data is not None:
                 yield Record(data, -1, f"overflow:{name}")
@@ -119,7 +115,7 @@ class _Reader(Fold):
         else:
             only_images = all(block.type in ("image", "document") for block in content)
             for n, block in enumerate(content):
-                kind = block.type or guess(block)
+                kind = block.type or words.guess(block)
                 if kind == "tool_result":
                     self.tool_result(line, block)
                 elif kind == "text" and block.text is not None:
@@ -128,7 +124,7 @@ class _Reader(Fold):
                     # A picture belongs to the prompt that it comes with; alone it is the prompt.
                     is_prompt = only_images and n == 0 and not line.isMeta
                     view = None if is_prompt else "context"
-                    self.emit("user_msg" if is_prompt else "lifecycle", shown(block), kind, role="user", view=view)
+                    self.emit("user_msg" if is_prompt else "lifecycle", words.shown(block), kind, role="user", view=view)
                 else:
                     self.unknown_block(n, block)
 
@@ -138,13 +134,13 @@ class _Reader(Fold):
             self.emit("lifecycle", text, "compact_summary", role="user", view="summary")
         elif line.isMeta:
             self.emit("lifecycle", text, "meta", role="user", view="context")
-        elif text.startswith(INTERRUPT):
+        elif text.startswith(words.INTERRUPT):
             self.emit("human_intervention", text, "interrupt", role="user", view="context")
         elif line.origin is not None and line.origin.kind == "task-notification":
             self.notification(text)
-        elif (tag := TAG.match(text)) and self.tagged(tag[1], text):
+        elif (tag := words.TAG.match(text)) and self.tagged(tag[1], text):
             return
-        elif text.startswith(CAVEAT):
+        elif text.startswith(words.CAVEAT):
             self.emit("lifecycle", text, "local-command-caveat", role="user", view="context")
         elif text.isspace() or not text:
             self.merge("empty")
@@ -161,28 +157,28 @@ class _Reader(Fold):
     def tagged(self, tag: str, text: str) -> bool:
         """Text that begins with a tag of the program. False when the tag means nothing to it, and the text is a prompt like others."""
         if tag in ("command-name", "command-message", "command-args"):
-            name, args = inside("command-name", text), inside("command-args", text)
-            command = f"/{(name or inside('command-message', text)).lstrip('/')} {args}".strip()
+            name, args = words.inside("command-name", text), words.inside("command-args", text)
+            command = f"/{(name or words.inside('command-message', text)).lstrip('/')} {args}".strip()
             self.emit("human_intervention", command, "slash_command", role="user", view="context")
         elif tag == "bash-input":
-            self.say(f"!{inside(tag, text)}", tag)
+            self.say(f"!{words.inside(tag, text)}", tag)
         elif tag == "task-notification":
             self.notification(text)
-        elif tag in ECHOES:
-            self.emit("lifecycle", text, tag, one_line(inside(tag, text) or text), role="user", view="context")
-        elif tag in WRAPPERS:
+        elif tag in words.ECHOES:
+            self.emit("lifecycle", text, tag, one_line(words.inside(tag, text) or text), role="user", view="context")
+        elif tag in words.WRAPPERS:
             _, closed, rest = text.partition(f"</{tag}>")
             if closed and rest.strip():
                 self.prompt(self.line, rest.strip())
             else:
-                self.emit("lifecycle", text, tag, one_line(inside(tag, text) or text), role="user", view="context")
+                self.emit("lifecycle", text, tag, one_line(words.inside(tag, text) or text), role="user", view="context")
         else:
             return False
         return True
 
     def notification(self, text: str) -> None:
-        call = inside("tool-use-id", text) or None
-        summary = one_line(inside("summary", text) or text)
+        call = words.inside("tool-use-id", text) or None
+        summary = one_line(words.inside("summary", text) or text)
         self.emit("lifecycle", text, "task-notification", summary, role="user", call_id=call, view="context")
 
     def assistant(self, line: Line) -> None:
@@ -203,7 +199,7 @@ class _Reader(Fold):
             self.merge("empty")
         else:
             for n, block in enumerate(content):
-                kind = block.type or guess(block)
+                kind = block.type or words.guess(block)
                 if kind == "tool_use" or kind == "server_tool_use":
                     self.tool_use(block, kind)
                 elif kind == "text" and block.text is not None:
@@ -222,7 +218,7 @@ class _Reader(Fold):
 
     def reply(self, line: Line, text: str, is_local: bool) -> None:
         if line.isApiErrorMessage or (is_local and "API Error" in text[:200]):
-            word = plain(line.error)
+            word = words.plain(line.error)
             native = f"assistant/{word}" if isinstance(word, str) and word else "assistant/error"
             self.emit("error", text, native, role="assistant", is_error=True)
         elif is_local:
@@ -234,47 +230,47 @@ class _Reader(Fold):
 
     def tool_use(self, block: Block, native: str) -> None:
         tool, args = block.name or "unknown", block.input or {}
-        call = describe_call(tool, args)
+        call = words.describe_call(tool, args)
         self.emit(
             call.kind, call.body, native, call.summary, role="assistant", tool=tool, call_id=block.id, action=call.action, files=call.files
         )
         if block.id:
             keep(self.state.calls, block.id, Call(tool, call.action, call.kind == "test_run"), CALLS)
-            if tool in STARTS_AGENT and isinstance(prompt := args.get("prompt"), str):
-                keep(self.state.tasks, block.id, hash_words(prompt), TASKS)
+            if tool in words.STARTS_AGENT and isinstance(prompt := args.get("prompt"), str):
+                keep(self.state.tasks, block.id, words.hash_words(prompt), TASKS)
 
     def tool_result(self, line: Line, block: Block) -> None:
-        call = self.state.calls.pop(block.tool_use_id, NO_CALL) if block.tool_use_id else NO_CALL
-        text = result_text(block)
-        if text.startswith("<persisted-output>") and self.overflow and (found := OVERFLOW.search(text)):
+        call = self.state.calls.pop(block.tool_use_id, words.NO_CALL) if block.tool_use_id else words.NO_CALL
+        text = words.result_text(block)
+        if text.startswith("<persisted-output>") and self.overflow and (found := words.OVERFLOW.search(text)):
             text = self.overflow.get(found[1], text)
         raw = line.toolUseResult
         is_error = block.is_error is True
-        outcome = NO_OUTCOME if call.action in ("read", "search") else outcome_of(raw)
+        outcome = words.NO_OUTCOME if call.action in ("read", "search") else words.outcome_of(raw)
         kind, native = "tool_result", "tool_result"
-        if is_error and (text.startswith(REJECTED) or line.toolDenialKind == "user-rejected" or bytes(raw) == b'"User rejected tool use"'):
+        if is_error and (text.startswith(words.REJECTED) or line.toolDenialKind == "user-rejected" or bytes(raw) == b'"User rejected tool use"'):
             kind, native, is_error = "human_intervention", "rejected", False
-            said = SAID.search(text)
+            said = words.SAID.search(text)
             text = said[1].strip() if said and said[1].strip() else text
-        elif text.startswith(CANCELLED):
+        elif text.startswith(words.CANCELLED):
             native, is_error = "tool_result/cancelled", False
-        elif not is_error and (call.tool in ASKS or isinstance(outcome.answers, dict) or isinstance(outcome.plan, str)):
+        elif not is_error and (call.tool in words.ASKS or isinstance(outcome.answers, dict) or isinstance(outcome.plan, str)):
             kind = "decision"
         elif outcome.userModified is True:
             native = "tool_result/user_modified"
         exit_code = tests = None
         if kind == "tool_result" and call.action in ("shell", "other"):
-            exit_code = exit_of(call.tool, text, is_error, outcome)
+            exit_code = words.exit_of(call.tool, text, is_error, outcome)
             tests = test_counts(text) if call.is_test else None
         self.emit(
-            kind, text, native, result_summary(text, exit_code, tests), role="user", tool=call.tool or None, call_id=block.tool_use_id,
-            action=call.action if call.tool else None, is_error=is_error, exit_code=exit_code, duration_ms=duration_of(outcome),
+            kind, text, native, words.result_summary(text, exit_code, tests), role="user", tool=call.tool or None, call_id=block.tool_use_id,
+            action=call.action if call.tool else None, is_error=is_error, exit_code=exit_code, duration_ms=words.duration_of(outcome),
             tests=tests, refs=self.started(outcome),
         )  # fmt: skip
 
     def started(self, outcome: Outcome) -> tuple[str, ...]:
         """The sessions that a call has started."""
-        names = [f"{word}-{clean(value)}" for word, value in (("agent", outcome.agentId), ("journal", outcome.runId)) if isinstance(value, str)]
+        names = [f"{word}-{words.clean(value)}" for word, value in (("agent", outcome.agentId), ("journal", outcome.runId)) if isinstance(value, str)]
         return tuple([f"{self.flavor}:{self.state.root}/{name}" for name in names])
 
     def unknown_block(self, n: int, block: Block) -> None:
@@ -289,16 +285,17 @@ class _Reader(Fold):
     def system(self, line: Line) -> None:
         subtype = line.subtype or ""
         native = f"system/{subtype}" if subtype else "system"
-        text = text_of(plain(line.content))
+        text = text_of(words.plain(line.content))
         if subtype == "turn_duration":
-            ms = milliseconds(line.durationMs)
-            self.emit("completion", text, native, "turn finished" if ms is None else f"turn finished after {ms / 1000:.1f} s", duration_ms=ms)
+            ms = words.milliseconds(line.durationMs)
+            summary = "turn finished" if ms is None else f"turn finished after {ms / 1000:.1f} s"
+            self.emit("completion", text, native, summary, duration_ms=ms)
         elif subtype == "api_error":
-            reason = error_text(plain(line.error)) or text
+            reason = words.error_text(words.plain(line.error)) or text
             tried = f"attempt {line.retryAttempt} of {line.maxRetries}: " if line.retryAttempt is not None else ""
-            self.emit("retry", reason, native, one_line(tried + one_line(reason)), is_error=True, duration_ms=milliseconds(line.retryInMs))
+            self.emit("retry", reason, native, one_line(tried + one_line(reason)), is_error=True, duration_ms=words.milliseconds(line.retryInMs))
         elif subtype == "stop_hook_summary":
-            errors, added = texts(plain(line.hookErrors)), texts(plain(line.hookAdditionalContext))
+            errors, added = words.texts(words.plain(line.hookErrors)), words.texts(words.plain(line.hookAdditionalContext))
             body = "\n".join([*errors, *added])
             view = "context" if added else None
             self.emit("error" if errors else "lifecycle", body, native, one_line(body or "stop hooks"), is_error=bool(errors), view=view)
@@ -310,8 +307,8 @@ class _Reader(Fold):
         elif subtype in ("model_refusal_fallback", "api_refusal"):
             self.emit("error", text, native, is_error=True, view="retract", refs=self.references(line.retractedMessageUuids))
         elif subtype == "error":
-            self.emit("error", error_text(plain(line.error)) or text or self.raw_text(), native, is_error=True)
-        elif subtype == "local_command" and (tag := TAG.match(text)) and self.tagged(tag[1], text):
+            self.emit("error", words.error_text(words.plain(line.error)) or text or self.raw_text(), native, is_error=True)
+        elif subtype == "local_command" and (tag := words.TAG.match(text)) and self.tagged(tag[1], text):
             return
         else:
             self.emit("lifecycle", text or self.raw_text(), native)
@@ -339,7 +336,7 @@ class _Reader(Fold):
         kind = about.get("type")
         native = kind if isinstance(kind, str) and kind else "attachment"
         if native == "queued_command":
-            text = prompt_text(about.get("prompt"))
+            text = words.prompt_text(about.get("prompt"))
             if about.get("commandMode") == "task-notification" or text.startswith("<task-notification>"):
                 self.notification(text)
             else:
@@ -347,14 +344,14 @@ class _Reader(Fold):
         elif native.startswith("hook_"):
             self.hook(about, native)
         else:
-            text = attachment_text(about)
+            text = words.attachment_text(about)
             path = about.get("filename") or about.get("path")
             files = (path,) if isinstance(path, str) else ()
-            self.emit("lifecycle", text, native, view=None if native in UNSEEN else "context", files=files)
+            self.emit("lifecycle", text, native, view=None if native in words.UNSEEN else "context", files=files)
 
     def hook(self, about: dict[str, Any], native: str) -> None:
         is_error = native.endswith("_error")
-        content = prompt_text(about.get("content"))
+        content = words.prompt_text(about.get("content"))
         nested = about.get("blockingError")
         reason = text_of(nested.get("blockingError") if isinstance(nested, dict) else nested)
         body = next((text for text in (reason, content, text_of(about.get("stderr")) if is_error else "", text_of(about.get("stdout"))) if text), "")
@@ -362,7 +359,7 @@ class _Reader(Fold):
         self.emit(
             "error" if is_error else "lifecycle", body, native, one_line(f"{text_of(about.get('hookName'))}: {one_line(body)}".removesuffix(": ")),
             is_error=is_error, exit_code=code if type(code) is int and abs(code) < 1 << 31 else None,
-            duration_ms=milliseconds(about.get("durationMs")), view="context" if content and native not in ("hook_system_message",) else None,
+            duration_ms=words.milliseconds(about.get("durationMs")), view="context" if content and native not in ("hook_system_message",) else None,
         )  # fmt: skip
 
     def progress(self, line: Line) -> None:
@@ -370,18 +367,18 @@ class _Reader(Fold):
         about = line.data
         kind = about.type if about and about.type else "unknown"
         inner = about.message if about else None
-        agent = clean(about.agentId) if about and about.agentId else ""
+        agent = words.clean(about.agentId) if about and about.agentId else ""
         if kind != "agent_progress" or inner is None or not agent or f"agent:{agent}" in self.hints:
             self.merge(f"progress/{kind}")
             return
         # The subagent's own file is missing. What it said is told here, and this line itself is only a link in the chain.
         if line.uuid:
             self.out.aliases[self.native_id] = self.parent
-        self.key = f"agent-{agent}"
-        session = self.sub(self.key)
+        key = f"agent-{agent}"
+        session = self.sub(key)
         session.call = session.call or line.parentToolUseID
         inner.isSidechain, inner.cwd, inner.gitBranch = True, inner.cwd or line.cwd, inner.gitBranch or line.gitBranch
-        self.enter(inner, session)
+        self.begin(inner, session, key)
         self.parent = session.last
         self.is_inner = True
         if inner.type == "assistant":

@@ -114,6 +114,8 @@ class Batch(msgspec.Struct, kw_only=True):
     skips: list[Skip]
     size: int
     """How many bytes of the source this is."""
+    is_gone: bool = False
+    """The records came out of the store: the source itself is still missing."""
 
 
 class Put(msgspec.Struct, kw_only=True):

@@ -362,6 +362,16 @@ def redact_record(line: bytes, cleaner: Cleaner) -> bytes:
     return line if clean_value is value else msgspec.json.encode(clean_value)
 
 
+def update_facts(old: Facts | None, new: Facts) -> Facts:
+    """What a stream says after a further batch: what is new wins, but for titles, where a lesser one does not."""
+    if old is None:
+        return new
+    changes = {name: value for name in Facts.__struct_fields__ if (value := getattr(new, name)) is not None}
+    if new.title is None or new.title_rank < old.title_rank:
+        changes |= {"title": old.title, "title_rank": old.title_rank}
+    return msgspec.structs.replace(old, **changes)
+
+
 def fold_facts(parts: Sequence[Facts]) -> Facts:
     """What several streams say of one session: the first answer wins, but for titles, where the better one does."""
     first = parts[0]

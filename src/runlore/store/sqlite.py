@@ -228,10 +228,10 @@ class SqliteStore(Reader):
     def _set_apart_copies(self, session: int, piece: Piece, state: StreamState | None, done: Put) -> Piece:
         """Leaves out what this session has already, and turns what another session has into references to it."""
         known = self._known(piece.natives)
-        for row, original in piece.originals:
+        for n, original in piece.originals:
             found = self._known([original]).get(original)
             if found:
-                known.setdefault(piece.natives[row], []).extend(found)
+                known.setdefault(piece.natives[n], []).extend(found)
         first: dict[int, int] = {}
         twice = {n for n, h in enumerate(piece.natives) if h and first.setdefault(h, n) != n}
         if not known and not twice:
@@ -343,11 +343,11 @@ class SqliteStore(Reader):
         at = batch.position
         self.db.execute(
             'update sources set size = ?, mtime_ns = ?, inode = ?, "offset" = ?, head = ?, tail = ?, records = ?, carry = ?,'
-            " adapter_version = ?, redact_version = ?, merged = ?, synced_at = ?, missing_at = null, problem = null where number = ?",
+            " adapter_version = ?, redact_version = ?, merged = ?, synced_at = ?, missing_at = iif(?, missing_at, null), problem = null where number = ?",
             (
                 batch.source.size, batch.source.mtime_ns, batch.source.inode, at.offset, at.head, at.tail, at.records,
                 batch.carry, batch.adapter_version, batch.redact_version, msgspec.json.encode(totals).decode(),
-                format_time(datetime.now(UTC)), source,
+                format_time(datetime.now(UTC)), batch.is_gone, source,
             ),
         )  # fmt: skip
 

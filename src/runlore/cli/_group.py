@@ -1,0 +1,81 @@
+"""The group of all commands, and what becomes of an error."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+from typing import Any, NoReturn
+
+import click
+
+from .._version import __version__
+from ..errors import RunloreError
+from ._out import clean, settle_streams
+
+FOLDER = os.path.dirname(__file__)
+
+
+class Failure(click.ClickException):
+    """An error as people see it: one line, and exit status 1."""
+
+    def show(self, file: Any = None) -> None:
+        click.echo(f"runlore: {clean(self.message)}", err=True)
+
+
+class Commands(click.Group):
+    """The files in this folder. Listing them reads the first line of each; only the one that is used is imported."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(name[:-3] for name in os.listdir(FOLDER) if name.endswith(".py") and name[0] != "_")
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self.list_commands(ctx):
+            return None
+        command: click.Command = import_module(f"{__package__}.{cmd_name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, short_help(name)) for name in self.list_commands(ctx)])
+
+    def invoke(self, ctx: click.Context) -> Any:
+        settle_streams()
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
+        except KeyboardInterrupt:
+            ctx.exit(130)
+        except BrokenPipeError:
+            # Whoever reads our output had enough. Python would complain once more when it flushes at the end.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            ctx.exit(0)
+        except RunloreError as error:
+            fail(str(error), error)
+        except Exception as error:  # A bug of ours: people get a line they can report, and the state is safe.
+            fail(f"this is a bug, please report it: {type(error).__name__}: {error} (RUNLORE_DEBUG=1 shows where)", error)
+        return result
+
+
+def fail(message: str, error: Exception) -> NoReturn:
+    if os.environ.get("RUNLORE_DEBUG"):
+        raise error
+    raise Failure(" ".join(message.split())) from None
+
+
+def short_help(name: str) -> str:
+    """The first line of a command's module, which is the first line of its help as well."""
+    with open(os.path.join(FOLDER, f"{name}.py"), encoding="utf-8") as file:
+        return file.readline().strip().strip('"').removesuffix(".")
+
+
+@click.command(
+    cls=Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="A session is named by the beginning of its id, `latest`, `latest:AGENT` or `latest:REPO`.",
+)
+@click.version_option(__version__, "-V", "--version", message="runlore %(version)s")
+def cli() -> None:
+    """Keeps every session your coding agents ever ran, and makes them readable."""

@@ -1,0 +1,63 @@
+"""Make a small store from invented sessions, to look around in.
+
+Nothing of yours is read or changed. With --json an object: home, store, sessions, events.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from contextlib import closing
+from pathlib import Path
+
+import click
+
+from .. import config as settings
+from .. import pipeline
+from .. import store as stores
+from ..errors import RunloreError
+from ..store import Filter, Store
+from . import ls
+from ._options import as_json
+from ._out import note, write_json
+
+PACKAGED = Path(__file__).parents[1] / "demo"
+
+
+@click.command(help=__doc__)
+@click.option("--home", type=click.Path(file_okay=False), help="Where to make it (demo/ in runlore's own folder).")
+@as_json
+def command(home: str | None, is_json: bool) -> None:
+    own = settings.load()
+    folder = Path(home).expanduser().absolute() if home else own.home / "demo"
+    config = settings.Config(home=folder, store=str(folder / "runlore.db"))
+    if folder == own.home or config.store == os.path.expanduser(own.store):
+        raise RunloreError(f"{folder} holds your own store; give the demo a folder of its own")
+    settings.make_home(folder)
+    with closing(stores.open_store(config.store)) as store:
+        fill(store, config)
+        if is_json:
+            lines = store.sessions(Filter(parents_only=False))
+            events = sum(line.events for line in lines)
+            write_json({"home": str(folder), "store": config.store, "sessions": len(lines), "events": events})
+            return
+        ls.show(store, store.sessions(Filter()), is_whole=True)
+    suggest(folder, config.store)
+
+
+def fill(store: Store, config: settings.Config) -> None:
+    """One folder for each agent, named for its adapter."""
+    strangers = [path for path in store.sources() if not path.startswith(str(PACKAGED))]
+    if strangers:
+        raise RunloreError(f"{config.home} holds a store of real sessions; give the demo a folder of its own")
+    for place in sorted(PACKAGED.glob("*/root")):
+        pipeline.sync(store, config, agents=[place.parent.name], roots=[str(place)])
+
+
+def suggest(folder: Path, store: str) -> None:
+    # Where the environment names a store, it would win over the folder.
+    name, value = ("RUNLORE_STORE", store) if os.environ.get("RUNLORE_STORE") else ("RUNLORE_HOME", str(folder))
+    begin = f"set {name}={value} &&" if os.name == "nt" else f"{name}={shlex.quote(value)}"
+    note("\nTry next:")
+    for words in ("show latest", "ls --errors", "show latest --context 20", "ls --json"):
+        note(f"  {begin} runlore {words}")

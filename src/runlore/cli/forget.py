@@ -1,0 +1,63 @@
+"""Remove sessions from the store for good. Shows what would go; --yes does it.
+
+Subagents go with their session. Every tier is emptied, and a tombstone keeps the next sync from bringing them back. The
+agents' own files are never touched. With --json an object: dry_run, sessions, events, source_bytes.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+from datetime import UTC, datetime
+
+import click
+import msgspec
+
+from .. import config, query
+from .. import store as stores
+from ..store import Filter, SessionLine
+from . import ls
+from ._options import SessionName, as_json, filters, open_store
+from ._out import note, write_json
+from ._words import count, size
+
+
+@click.command(help=__doc__)
+@click.argument("sessions", nargs=-1, type=SessionName())
+@filters
+@click.option("--yes", is_flag=True, help="Do it.")
+@as_json
+def command(sessions: tuple[str, ...], chosen: Filter, yes: bool, is_json: bool) -> None:
+    if not sessions and msgspec.structs.replace(chosen, parents_only=True) == Filter():
+        raise click.UsageError("name sessions, or choose them by a filter; nothing else is forgotten")
+    with open_store() as (store, setting):
+        uids = [query.resolve(store, name) for name in sessions]
+        if msgspec.structs.replace(chosen, parents_only=True) != Filter():
+            uids += [line.uid for line in store.sessions(chosen)]
+        lines = query.with_subagents(store, uids)
+        if not is_json and lines:
+            ls.show(store, lines)
+    if yes and lines:
+        erase(setting, lines)
+    report(lines, yes, is_json)
+
+
+def erase(setting: config.Config, lines: list[SessionLine]) -> None:
+    with closing(stores.open_store(setting.store)) as store:
+        store.forget([line.uid for line in lines], datetime.now(UTC))
+
+
+def report(lines: list[SessionLine], is_done: bool, is_json: bool) -> None:
+    events, source_bytes = sum(line.events for line in lines), sum(line.source_bytes for line in lines)
+    if is_json:
+        uids = [line.uid for line in lines]
+        write_json({"dry_run": not is_done, "sessions": uids, "events": events, "source_bytes": source_bytes})
+        return
+    if not lines:
+        note("no session is like that; nothing to forget")
+        return
+    what = f"{count(len(lines), 'session')} with {count(events, 'event')} from {size(source_bytes)} of transcripts"
+    if is_done:
+        note(f"forgotten: {what}. No sync brings them back.")
+    else:
+        note(f"would forget {what}: text, index, native records and all that was derived. Nothing is gone yet; --yes does it.")
+    note("The agents' own files stay as they are. To keep a folder or repository out from the start: [exclude] in config.toml.")

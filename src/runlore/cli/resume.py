@@ -1,0 +1,70 @@
+"""Print the agent's own command that takes a session up again, or run it.
+
+With --json an object: session_uid, cwd, command (a list of words).
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from typing import NoReturn
+
+import click
+
+from .. import adapters, query
+from ..errors import RunloreError
+from ..model import Session
+from ._options import SessionName, as_json, open_store
+from ._out import clean, echo, write_json
+
+
+@click.command(help=__doc__)
+@click.argument("session", type=SessionName())
+@click.option("--exec", "is_run", is_flag=True, help="Run it, in the session's folder.")
+@as_json
+def command(session: str, is_run: bool, is_json: bool) -> None:
+    with open_store() as (store, _):
+        found = query.get(store, query.resolve(store, session))
+    words = command_of(found)
+    if is_json:
+        write_json({"session_uid": found.session_uid, "cwd": found.cwd, "command": words})
+    elif is_run:
+        run(words, found.cwd)
+    else:
+        echo(in_shell(words, found.cwd))
+
+
+def command_of(session: Session) -> list[str]:
+    """Raises RunloreError when the session cannot be taken up, or not here."""
+    adapter = adapters.get(session.flavor)
+    words = adapter.resume(session)
+    if words is None:
+        raise RunloreError(f"{adapter.label} has no command that takes a session up again")
+    if session.native_session_id.startswith("-") or any(clean(word) != word for word in (*words, session.cwd or "")):
+        raise RunloreError(f"{session.session_uid}: its id or folder would not be safe on a command line")
+    if session.cwd and not os.path.isdir(session.cwd):
+        raise RunloreError(f"the folder {session.cwd} is not here (any more); elsewhere the command is: {shlex.join(words)}")
+    return words
+
+
+def in_shell(words: list[str], cwd: str | None) -> str:
+    if os.name == "nt":
+        there = ["cd", "/d", cwd] if cwd else []
+        return " && ".join(subprocess.list2cmdline(part) for part in (there, words) if part)
+    return " && ".join(shlex.join(part) for part in (["cd", cwd] if cwd else [], words) if part)
+
+
+def run(words: list[str], cwd: str | None) -> NoReturn:
+    """Becomes the agent where that is possible."""
+    try:
+        if cwd:
+            os.chdir(cwd)
+        if os.name == "nt":
+            sys.exit(subprocess.run(words, check=False).returncode)
+        os.execvp(words[0], words)
+    except FileNotFoundError:
+        raise RunloreError(f"{words[0]} is not installed, or not on the PATH") from None
+    except OSError as error:
+        raise RunloreError(f"{words[0]}: {error.strerror}") from None

@@ -1,0 +1,187 @@
+"""Read what the agents have written since the last time, and store it.
+
+Only what is new is read; the agents' own files are never changed. With --json an object: found (sources by what became
+of them), agents, sessions, new_sessions, events, copies, skipped, redacted, excluded, forgotten, size, seconds, problems.
+With --watch one such line for each pass that found something.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from functools import partial
+
+import click
+
+from .. import adapters, pipeline, query
+from .. import config as settings
+from .. import store as stores
+from ..pipeline import Report
+from ._options import AgentName, as_json
+from ._out import note, one_line, paint, write_json
+from ._words import count, duration, size
+
+MOST_LINES = 10
+"""Of problems and reasons in the summary; --json has all."""
+
+
+@click.command(help=__doc__)
+@click.option("--agent", "agents", multiple=True, type=AgentName(), help="Only this agent. May be repeated.")
+@click.option("--root", "roots", multiple=True, type=click.Path(exists=True), help="Look here instead. May be repeated.")
+@click.option("--watch", is_flag=True, help="Go on, and store what is written as it is written. Ctrl-C ends it.")
+@click.option("--dry-run", is_flag=True, help="Say what would be read; store nothing.")
+@click.option("--workers", type=click.IntRange(0), metavar="N", help="Processes that read; 0 is none but this one.")
+@as_json
+def command(agents: tuple[str, ...], roots: tuple[str, ...], watch: bool, dry_run: bool, workers: int | None, is_json: bool) -> None:
+    if watch and dry_run:
+        raise click.UsageError("--watch and --dry-run do not go together")
+    config = settings.load()
+    with open_for_sync(config, dry_run) as store:
+        run = partial(pipeline.sync, store, config, agents=agents, roots=roots, dry_run=dry_run, workers=workers)
+        report = run(progress=None if is_json else Progress())
+        if not (agents or roots or dry_run):
+            query.synced_mark(config).touch()
+        if is_json:
+            write_json(report)
+        elif not report.found:
+            explain_nothing(config, agents, roots)
+        else:
+            for line in summary(report):
+                note(line)
+        if watch:
+            from ._watch import watch as go_on
+
+            go_on(run, places(config, agents, roots), show_json if is_json else show_pass)
+
+
+@contextmanager
+def open_for_sync(config: settings.Config, dry_run: bool) -> Iterator[stores.Store]:
+    """The store to write to. A dry run only reads it, and makes none."""
+    if not dry_run:
+        settings.make_home(config.home)
+        with closing(stores.open_store(config.store)) as store:
+            yield store
+    elif "://" in config.store or os.path.exists(os.path.expanduser(config.store)):
+        with closing(query.open_for_reading(config)) as store:
+            yield store
+    else:
+        from tempfile import TemporaryDirectory
+
+        with TemporaryDirectory() as folder, closing(stores.open_store(os.path.join(folder, "empty.db"))) as store:
+            yield store
+
+
+def places(config: settings.Config, agents: tuple[str, ...], roots: tuple[str, ...]) -> list[str]:
+    """All folders that a sync looks in, whether or not they are there."""
+    names = agents or tuple(name for name in adapters.names() if name not in config.sources or config.sources[name].enabled)
+    found = [str(root) for name in names for root, _ in pipeline.find_roots(config, adapters.get(name), roots)]
+    return list(dict.fromkeys(found))
+
+
+def explain_nothing(config: settings.Config, agents: tuple[str, ...], roots: tuple[str, ...]) -> None:
+    note("found no sessions. Looked in:")
+    for place in places(config, agents, roots):
+        note(f"  {one_line(place)}{'' if os.path.isdir(place) else '  (not there)'}")
+    note("`runlore sync --root FOLDER` looks elsewhere; `runlore demo` makes a small store to look at.")
+
+
+# ── the summary ──────────────────────────────────────────────────────────────────────────────────────────────────────
+def summary(report: Report) -> Iterator[str]:
+    """What was done, in a few lines."""
+    found = report.found
+    changed = {word: number for word, number in found.items() if word != "unchanged"}
+    if not changed and not report.problems:
+        yield f"nothing new in {count(found.get('unchanged', 0), 'source')} ({duration(report.seconds)})"
+        return
+    words = [f"{number:,} {word}{' (their sessions stay)' if word == 'missing' else ''}" for word, number in found.items()]
+    yield f"sources: {', '.join(words)}"
+    if report.dry_run:
+        yield f"would read {size(report.size)}; nothing was stored"
+        return
+    speed = f", {size(report.size / report.seconds)}/s" if report.seconds > 0.5 else ""
+    yield paint(
+        f"stored: {count(report.events, 'event')} of {count(report.sessions, 'session')} ({report.new_sessions:,} new)"
+        f" from {size(report.size)} in {duration(report.seconds)}{speed}",
+        "bold",
+        sys.stderr,
+    )
+    beside = {
+        f"{count(report.copies, 'copy', 'copies')} of events stored elsewhere": report.copies,
+        f"{count(report.merged, 'record')} that only add to others": report.merged,
+        f"{count(report.excluded, 'source')} excluded in config.toml": report.excluded,
+        f"{count(report.forgotten, 'event')} of forgotten sessions": report.forgotten,
+    }
+    if told := [text for text, number in beside.items() if number]:
+        yield f"not counted: {', '.join(told)}"
+    yield from counted("not understood, kept as they are", report.skipped)
+    yield from counted("secrets redacted", report.redacted)
+    if report.problems:
+        yield paint(f"could not be read: {count(len(report.problems), 'source')}", "red", sys.stderr)
+        yield from (f"  {one_line(path)}: {one_line(reason)}" for path, reason in report.problems[:MOST_LINES])
+        yield from rest(len(report.problems))
+
+
+def counted(title: str, counts: dict[str, int]) -> Iterator[str]:
+    if not counts:
+        return
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    words = [f"{number:,} × {one_line(word)[:80]}" for word, number in ordered[:MOST_LINES]]
+    yield f"{title}: {', '.join([*words, *(line.strip() for line in rest(len(ordered)))])}"
+
+
+def rest(number: int) -> Iterator[str]:
+    if number > MOST_LINES:
+        yield f"  and {number - MOST_LINES:,} more (--json lists them)"
+
+
+def show_pass(report: Report) -> None:
+    words = ", ".join(f"{number} {word}" for word, number in report.found.items() if word != "unchanged")
+    now = time.strftime("%H:%M:%S")
+    note(f"{now}  {words}: {count(report.events, 'event')} of {count(report.sessions, 'session')} in {duration(report.seconds)}")
+    for path, reason in report.problems[:MOST_LINES]:
+        note(f"          {one_line(path)}: {one_line(reason)}")
+
+
+def show_json(report: Report) -> None:
+    write_json(report)
+    sys.stdout.flush()
+
+
+# ── progress ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+class Progress:
+    """One line on a terminal, drawn again at most ten times a second; nothing elsewhere."""
+
+    STEP_S = 0.1
+
+    def __init__(self) -> None:
+        self.is_shown = sys.stderr.isatty()
+        self.files = self.size = self.all_files = self.all_size = 0
+        self.began = self.drawn = 0.0
+
+    def start(self, files: int, size: int) -> None:
+        self.all_files, self.all_size = files, size
+        self.began = self.drawn = time.monotonic()  # A sync that is over at once draws nothing.
+
+    def advance(self, files: int, size: int) -> None:
+        self.files += files
+        self.size += size
+        now = time.monotonic()
+        if self.is_shown and now - self.drawn >= self.STEP_S:
+            self.drawn = now
+            sys.stderr.write(f"\r{self.line(now - self.began)}\x1b[K")
+            sys.stderr.flush()
+
+    def line(self, seconds: float) -> str:
+        parts = [f"{self.files:,}/{self.all_files:,} files", f"{size(self.size)} of {size(self.all_size)}"]
+        if self.size and seconds > 0:
+            parts.append(f"{size(self.size / seconds)}/s")
+            parts.append(f"{duration(max(0, self.all_size - self.size) * seconds / self.size)} left")
+        return "  ".join(parts)
+
+    def close(self) -> None:
+        if self.is_shown and self.drawn > self.began:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()

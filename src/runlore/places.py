@@ -1,0 +1,88 @@
+"""Where a session belongs: its repository, its domain, the task it was about, and whether it is to be left out.
+
+Reads `.git/config` of folders on this machine and runs nothing; each folder is looked at once.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from pathlib import Path
+
+import msgspec
+
+from .config import Config
+from .store import Batch
+from .timeline import task_ref
+
+Place = tuple[str | None, str | None, str | None]
+"""Repository, domain, task."""
+
+
+class Places:
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._repos: dict[str, str | None] = {}
+        self.excluded = "excluded " + blake2b(msgspec.json.encode(config.exclude), digest_size=4).hexdigest()
+        """Marks a source that these rules leave out: with other rules it is looked at again."""
+
+    def of(self, batch: Batch) -> dict[str, Place]:
+        """The place of each session in a batch, by uid."""
+        found: dict[str, Place] = {}
+        for piece in batch.pieces:
+            facts = piece.facts
+            repo = self._repo(facts.cwd, batch.source.machine) or facts.repo or _folder(facts.cwd)
+            found[piece.session_uid] = (
+                repo,
+                self._config.domain(repo),
+                facts.task_ref or task_ref(facts.git_branch, piece.tally.first_prompt),
+            )
+        return found
+
+    def is_wanted(self, batch: Batch) -> bool:
+        """False when anything in the batch is of an excluded folder or repository: a source is taken or left whole."""
+        exclude = self._config.exclude
+        if not exclude.paths and not exclude.repos:
+            return True
+        places = self.of(batch)
+        return not any(exclude.matches(piece.facts.cwd, places[piece.session_uid][0]) for piece in batch.pieces)
+
+    def _repo(self, cwd: str | None, machine: str | None) -> str | None:
+        if cwd is None or machine is not None:  # The folders of another machine are not here.
+            return None
+        if cwd not in self._repos:
+            self._repos[cwd] = git_remote(Path(cwd))
+        return self._repos[cwd]
+
+
+def git_remote(folder: Path) -> str | None:
+    """`owner/name` out of the remote of the repository that a folder is in, or the name of the repository's folder."""
+    try:
+        for place in (folder, *folder.parents):
+            git = place / ".git"
+            if git.is_file():  # A worktree or a submodule: the file says where its git folder is.
+                target = git.read_text(encoding="utf-8", errors="replace").removeprefix("gitdir:").strip()
+                git = (place / target).resolve()
+                if git.parent.name == "worktrees":
+                    git = git.parent.parent
+                    place = git.parent
+            if git.is_dir():
+                return _remote_in((git / "config").read_text(encoding="utf-8", errors="replace")) or place.name
+    except (OSError, ValueError):  # Not there, not ours to read, or no path at all.
+        pass
+    return None
+
+
+def _remote_in(config: str) -> str | None:
+    section, urls = "", {}
+    for line in map(str.strip, config.splitlines()):
+        if line.startswith("["):
+            section = line
+        elif section.startswith("[remote") and line.startswith("url"):
+            urls[section] = line.partition("=")[2].strip()
+    url = urls.get('[remote "origin"]') or next(iter(urls.values()), "")
+    path = url.split("://")[-1].split("@")[-1].replace(":", "/").rstrip("/").removesuffix(".git")
+    return "/".join(path.split("/")[-2:]) or None
+
+
+def _folder(cwd: str | None) -> str | None:
+    return (cwd.replace("\\", "/").rstrip("/").rpartition("/")[2] or None) if cwd else None

@@ -1,0 +1,247 @@
+"""Every question a face may ask, whatever the store and whoever asks. Nothing here prints, and nothing is written."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import msgspec
+
+from .config import Config
+from .errors import Ambiguous, ModelError, NotFound, StoreError
+from .model import Session, SessionEvent, parse_time
+from .store import Filter, SessionLine, Store, open_store
+from .timeline import Branch, Call, Seen, branches, pairs, seen_by_model
+
+SHORTEST_ID = 8
+"""Of the ids in a listing: that many are remembered at a glance, and unique among ten thousand random ones."""
+
+RISK_DAYS = 7
+"""So long before an agent deletes a transcript we warn that it is not stored."""
+
+
+def open_for_reading(config: Config) -> Store:
+    """The store of this configuration. Raises StoreError with what to do when there is none yet."""
+    if "://" not in config.store and not os.path.exists(os.path.expanduser(config.store)):
+        raise StoreError("there is no store yet; run `runlore sync`, or `runlore demo` for one to look at")
+    return open_store(config.store, read_only=True)
+
+
+# ── which session ────────────────────────────────────────────────────────────────────────────────────────────────────
+def resolve(store: Store, name: str) -> str:
+    """The uid that a person means: a uid, a native id, a unique beginning of either, `latest`, `latest:<agent or repo>`.
+
+    Where a session and its subagents begin alike, the session is meant. Raises NotFound, Ambiguous.
+    """
+    if name == "latest" or name.startswith("latest:"):
+        return _latest(store, name.partition(":")[2])
+    found = store.find(name) if name else []
+    if len(found) > 1:
+        own = [uid for uid in found if (session := store.session(uid)) is None or session.relation != "subagent"]
+        found = own or found
+    if not found:
+        raise NotFound(f"no session {name!r}; `runlore ls` lists them")
+    if len(found) > 1:
+        raise Ambiguous(f"{name!r} may be {', '.join(found[:4])}{' or others' if len(found) > 4 else ''}; give more of the id")
+    return found[0]
+
+
+def _latest(store: Store, of: str) -> str:
+    tries = [Filter(agent=of), Filter(repo=of)] if of else [Filter()]
+    for chosen in tries:
+        for line in store.sessions(chosen, limit=1):
+            return line.uid
+    raise NotFound(f"no session of an agent or repository {of!r}; `runlore ls` lists them" if of else "the store holds no session yet")
+
+
+def split_name(name: str) -> tuple[str, int | None]:
+    """`uid#seq` in its parts; a name without a number has none."""
+    session, _, seq = name.rpartition("#")
+    return (session, int(seq)) if session and seq.isdecimal() else (name, None)
+
+
+def get(store: Store, uid: str) -> Session:
+    session = store.session(uid)
+    if session is None:
+        raise NotFound(f"no session {uid!r}; `runlore ls` lists them")
+    return session
+
+
+def short_ids(store: Store, lines: Sequence[SessionLine], *, is_all: bool = False) -> list[str]:
+    """Of each line, the shortest beginning of its native id that names it alone. `is_all` when there are no other lines."""
+    everyone = lines if is_all else store.sessions(Filter())
+    ids = sorted({line.uid.partition(":")[2] for line in everyone})
+    needed: dict[str, int] = {}
+    before = 0
+    for this, following in zip(ids, [*ids[1:], ""], strict=True):
+        shared = len(os.path.commonprefix((this, following))) if this[:SHORTEST_ID] == following[:SHORTEST_ID] else 0
+        needed[this] = max(SHORTEST_ID, before + 1, shared + 1)
+        before = shared
+    natives = [line.uid.partition(":")[2] for line in lines]
+    return [native[: needed.get(native)] for native in natives]
+
+
+def with_subagents(store: Store, uids: Iterable[str]) -> list[SessionLine]:
+    """These sessions, and every subagent that they or their subagents started."""
+    chosen: dict[str, SessionLine] = {}
+    rest = list(uids)
+    every = {line.uid: line for line in store.sessions(Filter(parents_only=False))}
+    below: dict[str, list[str]] = {}
+    for line in every.values():
+        if line.relation == "subagent" and line.parent_uid:
+            below.setdefault(line.parent_uid, []).append(line.uid)
+    while rest:
+        uid = rest.pop()
+        if uid in every and uid not in chosen:
+            chosen[uid] = every[uid]
+            rest += below.get(uid, ())
+    return list(chosen.values())
+
+
+def moment(text: str, now: datetime) -> datetime:
+    """A time in the words of people: `7d`, `24h`, `yesterday`, `today`, a date, or ISO 8601. Raises ModelError.
+
+    What has no offset is meant where the person is.
+    """
+    word = text.strip().lower()
+    if back := re.fullmatch(r"(\d{1,5})\s*(min|m|h|d|w)", word):
+        unit = {"m": "minutes", "min": "minutes", "h": "hours", "d": "days", "w": "weeks"}[back[2]]
+        return now - timedelta(**{unit: int(back[1])})
+    if word in ("today", "yesterday", "now"):
+        if word == "now":
+            return now
+        day = now.astimezone() - timedelta(days=word == "yesterday")
+        return day.replace(hour=0, minute=0, second=0, microsecond=0).astimezone(UTC)
+    try:
+        found = datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise ModelError(f"{text!r} is not a time: try 7d, 24h, yesterday or 2026-03-14") from None
+    return parse_time(found if found.tzinfo else found.astimezone())
+
+
+# ── one session ──────────────────────────────────────────────────────────────────────────────────────────────────────
+class Transcript(msgspec.Struct, frozen=True, kw_only=True):
+    """A session with all that happened in it."""
+
+    session: Session
+    events: list[SessionEvent]
+    bodies: dict[int, str]
+    branches: list[Branch]
+    calls: list[Call]
+    children: list[SessionLine]
+    """Sessions that came out of this one: subagents, forks, continuations."""
+
+
+def transcript(store: Store, uid: str) -> Transcript:
+    """Raises NotFound."""
+    session = get(store, uid)
+    events = store.events(uid)
+    return Transcript(
+        session=session,
+        events=events,
+        bodies=store.bodies(uid),
+        branches=branches(events),
+        calls=pairs(events),
+        children=store.sessions(Filter(parent_uid=uid, parents_only=False), sort="started")[::-1],
+    )
+
+
+def event_at(store: Store, uid: str, seq: int) -> tuple[SessionEvent, str]:
+    """One event and its body. Raises NotFound."""
+    for event in store.events(uid, seq, seq):
+        return event, store.bodies(uid, seq, seq).get(seq, "")
+    raise NotFound(f"{uid} has no event {seq}; its last is {get(store, uid).last_seq}")
+
+
+def context_at(store: Store, uid: str, seq: int) -> list[tuple[Seen, str]]:
+    """What the model saw when event `seq` had happened, each with its body. Raises NotFound."""
+    event_at(store, uid, seq)
+    bodies = store.bodies(uid, 0, seq)
+    return [(seen, bodies.get(seen.event.seq, "")) for seen in seen_by_model(store.events(uid, 0, seq), seq)]
+
+
+def raw_records(store: Store, uid: str, seq: int | None = None) -> Iterator[bytes]:
+    """The native records of a session, or the one that an event came from. Raises NotFound when none are kept."""
+    session = get(store, uid)
+    path = session.source_path or ""
+    if seq is None:
+        only = None
+        parent = store.session(session.parent_uid) if session.parent_uid else None
+        if session.relation == "subagent" and parent is not None and parent.source_path == path:
+            only = {event.record for event in store.events(uid)}  # It shares its parent's file.
+        found = (data for number, _, data in store.records(path) if only is None or number in only)
+    else:
+        event, _ = event_at(store, uid, seq)
+        if event.origin is not None:
+            origin, at = split_name(event.origin)
+            yield from raw_records(store, origin, at)
+            return
+        found = (data for _, _, data in store.records(path, event.record, event.record)) if event.record is not None else iter(())
+    first = next(found, None)
+    if first is None:
+        raise NotFound(f"no native records of {uid} are kept; its source was {path or 'not a file'}")
+    yield first
+    yield from found
+
+
+# ── is it up to date ─────────────────────────────────────────────────────────────────────────────────────────────────
+class Risk(msgspec.Struct, frozen=True, kw_only=True):
+    """Transcripts that their agent will soon delete, and that are not stored."""
+
+    agent: str
+    label: str
+    sources: int
+    keeps_days: int
+    days_left: float
+
+
+def synced_mark(config: Config) -> Path:
+    """The file whose time is that of the last whole sync of this machine: touching it is all that an idle sync writes."""
+    return config.home / "synced"
+
+
+def last_sync(config: Config) -> datetime | None:
+    """When everything was last looked at; of a store that was filled in another way, when it was last written."""
+    for path in (str(synced_mark(config)), os.path.expanduser(config.store)):
+        try:
+            return datetime.fromtimestamp(os.stat(path).st_mtime, UTC)
+        except (OSError, ValueError):
+            continue
+    return None
+
+
+def sources_at_risk(store: Store, config: Config, now: datetime) -> list[Risk]:
+    """For each agent that deletes its transcripts: how many are within a week of that and not stored.
+
+    Cheap as long as syncs come often: a transcript that is so old now was already there at a sync a day ago.
+    """
+    synced = last_sync(config)
+    if synced is not None and now - synced < timedelta(days=1):
+        return []
+    from . import adapters, pipeline
+
+    found: list[Risk] = []
+    for name in adapters.names():
+        setting = config.sources.get(name)
+        adapter = adapters.get(name)
+        days = adapter.keeps_days
+        if days is None or (setting is not None and not setting.enabled):
+            continue
+        oldest_safe = now - timedelta(days=max(1, days - RISK_DAYS))
+        if synced is not None and synced > oldest_safe:
+            continue
+        known = store.sources(name)
+        ages = [
+            now.timestamp() - source.mtime_ns / 1e9
+            for root, _ in pipeline.find_roots(config, adapter)
+            for source in adapter.discover(root)
+            if source.path not in known or known[source.path].source.size != source.size
+        ]
+        risky = [age for age in ages if age >= (now - oldest_safe).total_seconds()]
+        if risky:
+            left = days - max(risky) / 86_400
+            found.append(Risk(agent=name, label=adapter.label, sources=len(risky), keeps_days=days, days_left=max(0.0, round(left, 1))))
+    return found

@@ -1,0 +1,366 @@
+"""What a sync does with what it finds on disk. The agent is made up; see `toy`."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from runlore import config as config_module
+from runlore import pipeline
+from runlore.config import Config, Exclude, ExtraRoot, Redact, SourceConfig
+from runlore.errors import StoreBusy, StoreError
+from runlore.model import BLOCK
+from runlore.store import Filter, Store, open_store
+from tests.toy import Toy, line, toy  # noqa: F401 # toy is a fixture
+
+
+@pytest.fixture
+def config() -> Config:
+    return config_module.load()
+
+
+@pytest.fixture
+def store(config: Config) -> Iterator[Store]:
+    made = open_store(config.store)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def root(home: Path, toy: Toy) -> Path:  # noqa: F811
+    made = home / ".toy"
+    made.mkdir()
+    return made
+
+
+@pytest.fixture
+def sync(store: Store, config: Config, root: Path) -> Callable[..., pipeline.Report]:
+    return lambda **options: pipeline.sync(store, msgspec_replace(config, options.pop("config", {})), **options)
+
+
+def msgspec_replace(config: Config, changes: dict[str, object]) -> Config:
+    import msgspec
+
+    return msgspec.structs.replace(config, **changes)
+
+
+def append(file: Path, *lines: bytes) -> None:
+    with file.open("ab") as out:
+        out.writelines(lines)
+
+
+def rows(store: Store) -> int:
+    return int(store.db.total_changes())  # type: ignore[attr-defined]
+
+
+def test_a_second_sync_writes_no_rows(store: Store, sync: Callable[..., pipeline.Report], root: Path) -> None:
+    append(root / "s1.jsonl", line(id="a", text="one"))
+    assert sync().found == {"new": 1}
+    before = rows(store)
+    assert sync().found == {"unchanged": 1}
+    assert rows(store) == before
+
+
+def test_only_what_is_new_is_read(sync: Callable[..., pipeline.Report], root: Path) -> None:
+    append(root / "s1.jsonl", line(id="a", text="one" * 1000))
+    sync()
+    more = line(id="b", up="a", text="two")
+    append(root / "s1.jsonl", more)
+    report = sync()
+    assert (report.found, report.size, report.events) == ({"grown": 1}, len(more), 1)
+
+
+def test_a_line_still_being_written_is_read_when_it_is_whole(store: Store, sync: Callable[..., pipeline.Report], root: Path) -> None:
+    whole = line(id="b", text="two")
+    append(root / "s1.jsonl", line(id="a", text="one"), whole[:9])
+    sync()
+    assert store.bodies("toy:s1") == {0: "one"}
+    append(root / "s1.jsonl", whole[9:])
+    sync()
+    assert store.bodies("toy:s1") == {0: "one", 1: "two"}
+    assert store.skips() == []
+
+
+def test_a_rewritten_file_is_compared_and_said(store: Store, sync: Callable[..., pipeline.Report], root: Path) -> None:
+    append(root / "s1.jsonl", line(id="a", text="one"), line(id="b", text="two"))
+    sync()
+    (root / "s1.jsonl").write_bytes(line(id="a", text="one") + line(id="c", text="three"))
+    assert sync().found == {"rewritten": 1}
+    assert [(e.native_id, e.is_gone) for e in store.events("toy:s1")] == [("a", False), ("b", True), ("c", False)]
+
+
+def test_a_file_that_shrank_keeps_what_was_read(store: Store, sync: Callable[..., pipeline.Report], root: Path) -> None:
+    append(root / "s1.jsonl", line(id="a", text="one"), line(id="b", text="two"))
+    sync()
+    (root / "s1.jsonl").write_bytes(line(id="a", text="one"))
+    assert sync().found == {"rewritten": 1}
+    assert store.bodies("toy:s1") == {0: "one", 1: "two"}
+    assert sync().found == {"unchanged": 1}
+
+
+def test_a_moved_file_is_not_read_again(store: Store, sync: Callable[..., pipeline.Report], root: Path) -> None:
+    append(root / "s1.jsonl", line(s="s1", id="a", text="one"))
+    sync()
+    (root / "elsewhere").mkdir()
+    (root / "s1.jsonl").rename(root / "elsewhere" / "s1.jsonl")
+    assert sync().found == {"moved": 1, "unchanged": 1}
+    session = store.session("toy:s1")
+    assert session is not None
+    assert session.source_path == str(root / "elsewhere" / "s1.jsonl")
+    append(root / "elsewhere" / "s1.jsonl", line(s="s1", id="b", text="two"))
+    assert sync().found == {"grown": 1}
+    assert [e.seq for e in store.events("toy:s1")] == [0, 1]
+
+
+def test_a_session_whose_source_is_gone_stays(store: Store, sync: Callable[..., pipeline.Report], root: Path) -> None:
+    append(root / "s1.jsonl", line(id="a", text="one"))
+    sync()
+    (root / "s1.jsonl").unlink()
+    assert sync().found == {"missing": 1}
+    assert sync().found == {}
+    session = store.session("toy:s1")
+    assert session is not None
+    assert session.source_missing_at is not None
+    assert store.bodies("toy:s1") == {0: "one"}
+
+
+def test_a_source_that_comes_back_is_no_longer_missing(store: Store, sync: Callable[..., pipeline.Report], root: Path) -> None:
+    file = root / "s1.jsonl"
+    append(file, line(id="a", text="one"))
+    sync()
+    kept = file.rename(root / "s1.backup")
+    sync()
+    kept.rename(file)
+    append(file, line(id="b", text="two"))
+    sync()
+    session = store.session("toy:s1")
+    assert session is not None
+    assert (session.source_missing_at, session.events) == (None, 2)
+
+
+def test_an_unreadable_file_is_a_problem_and_the_others_are_read(store: Store, sync: Callable[..., pipeline.Report], root: Path) -> None:
+    (root / "bad.jsonl").symlink_to(root / "nowhere.jsonl")
+    (root / "dir.jsonl").mkdir()
+    (root / "loop").symlink_to(root)
+    append(root / "good.jsonl", line(id="a", text="one"))
+    report = sync()
+    assert (report.events, report.problems) == (1, [])
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="the superuser may read everything")
+def test_a_file_without_permission_is_a_problem(sync: Callable[..., pipeline.Report], root: Path) -> None:
+    append(root / "s1.jsonl", line(id="a"))
+    (root / "s1.jsonl").chmod(0)
+    assert sync().problems == [(str(root / "s1.jsonl"), "permission denied")]
+
+
+def test_a_read_that_fails_is_tried_again_the_next_time(
+    store: Store, sync: Callable[..., pipeline.Report], root: Path, toy: Toy, monkeypatch: pytest.MonkeyPatch  # noqa: F811
+) -> None:
+    from runlore.errors import ReadError
+
+    append(root / "s1.jsonl", line(id="a", text="one"))
+
+    def fail(source: object, since: object) -> Iterator[object]:
+        raise ReadError("s1.jsonl", "permission denied")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(toy, "read", fail)
+        assert sync().problems == [(str(root / "s1.jsonl"), "permission denied")]
+    assert sync().events == 1
+
+
+def test_sessions_of_an_older_adapter_are_derived_again(
+    store: Store, sync: Callable[..., pipeline.Report], root: Path, toy: Toy  # noqa: F811
+) -> None:
+    append(root / "s1.jsonl", line(id="a", text="one"))
+    append(root / "s2.jsonl", line(id="b", text="two"))
+    sync()
+    (root / "s2.jsonl").unlink()
+    toy.version, toy.shout = 2, True
+    report = sync()
+    assert report.found == {"outdated": 2, "missing": 1}
+    assert store.bodies("toy:s1") == {0: "ONE"}
+    assert store.bodies("toy:s2") == {0: "TWO"}, "the source is gone, its records are kept"
+    assert sync().found == {"unchanged": 1}
+
+
+def test_a_newer_adapter_can_read_what_was_stored_in_many_batches(
+    store: Store, sync: Callable[..., pipeline.Report], root: Path, toy: Toy, monkeypatch: pytest.MonkeyPatch  # noqa: F811
+) -> None:
+    monkeypatch.setattr("runlore.prepare.BATCH_BYTES", 100)
+    append(root / "s1.jsonl", *(line(id=f"n{n}", up=f"n{n - 1}", text=f"word{n}") for n in range(20)))
+    sync()
+    assert [e.parent_seq for e in store.events("toy:s1")] == [None, *range(19)]
+    toy.version, toy.twice = 2, True
+    sync()
+    events = store.events("toy:s1")
+    assert len(events) == 40
+    assert {e.native_id: e.seq for e in events if e.seq < BLOCK} == {f"n{n}": n for n in range(20)}
+
+
+def test_excluded_folders_and_repositories_are_not_stored(store: Store, sync: Callable[..., pipeline.Report], root: Path) -> None:
+    append(root / "s1.jsonl", line(id="a", text="private"))
+    append(root / "s2.jsonl", line(id="b", text="public"))
+    rules = Exclude(paths=["/work/s1"])
+    assert sync(config={"exclude": rules}).excluded == 1
+    assert [s.uid for s in store.sessions(Filter())] == ["toy:s2"]
+    assert list(store.records(str(root / "s1.jsonl"))) == []
+    assert not store.postings("private")
+    assert sync(config={"exclude": rules}).found == {"unchanged": 2}
+    assert sync(config={"exclude": Exclude(repos=["s2"])}).events == 1, "with other rules it is looked at again"
+    assert store.bodies("toy:s1") == {0: "private"}
+
+
+def test_configured_roots_replace_the_agents_own_and_others_are_added_with_their_machine(
+    store: Store, sync: Callable[..., pipeline.Report], root: Path, tmp_path: Path
+) -> None:
+    append(root / "s1.jsonl", line(id="a"))
+    for name in ("mine", "laptop"):
+        (tmp_path / name).mkdir()
+        append(tmp_path / name / f"{name}.jsonl", line(id=name))
+    also = [ExtraRoot(path=str(tmp_path / "laptop"), machine="laptop")]
+    sync(config={"sources": {"toy": SourceConfig(roots=[str(tmp_path / "mine")], also=also)}})
+    assert {(s.uid, s.machine) for s in store.sessions(Filter())} == {("toy:mine", None), ("toy:laptop", "laptop")}
+
+
+def test_a_disabled_agent_is_left_alone_unless_it_is_asked_for(sync: Callable[..., pipeline.Report], root: Path) -> None:
+    append(root / "s1.jsonl", line(id="a"))
+    off = {"sources": {"toy": SourceConfig(enabled=False)}}
+    assert sync(config=dict(off)).found == {}
+    assert sync(config=dict(off), agents=["toy"]).found == {"new": 1}
+
+
+def test_a_dry_run_says_what_it_would_do_and_writes_nothing(store: Store, sync: Callable[..., pipeline.Report], root: Path) -> None:
+    append(root / "s1.jsonl", line(id="a"))
+    before = rows(store)
+    assert sync(dry_run=True).found == {"new": 1}
+    assert rows(store) == before
+
+
+def test_a_second_sync_leaves_with_a_message(store: Store, sync: Callable[..., pipeline.Report], config: Config, root: Path) -> None:
+    other = open_store(config.store)
+    with other.sync_lock(), pytest.raises(StoreBusy, match="another sync is running"):
+        sync()
+    other.close()
+
+
+def test_workers_make_the_same_store_as_one_process(store: Store, config: Config, root: Path, tmp_path: Path) -> None:
+    if sys.platform != "linux":
+        pytest.skip("a made-up adapter reaches worker processes only through fork")
+    for n in range(30):
+        append(root / f"s{n}.jsonl", *(line(id=f"{n % 7}-{k}", text=f"text {n % 7} {k}" * 50) for k in range(40)))
+        os.utime(root / f"s{n}.jsonl", ns=(n, n))
+    pipeline.sync(store, config, workers=2)
+    other = open_store(str(tmp_path / "other.db"))
+    pipeline.sync(other, config, workers=0)
+    for n in range(30):
+        uid = f"toy:s{n}"
+        assert (store.events(uid), store.bodies(uid)) == (other.events(uid), other.bodies(uid))
+    other.close()
+
+
+def test_secrets_are_out_before_anything_is_stored(store: Store, sync: Callable[..., pipeline.Report], root: Path) -> None:
+    secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" + "k1L2m3N4o5P6q7R8"
+    append(root / "s1.jsonl", line(id="a", text=f"use {secret} please"), line(title=f"about {secret}"))
+    report = sync()
+    assert sum(report.redacted.values()) >= 1
+    held = str(store.session("toy:s1")) + str(store.events("toy:s1")) + str(store.bodies("toy:s1"))
+    held += str(list(store.records(str(root / "s1.jsonl"))))
+    assert secret not in held
+    assert "[redacted:" in held
+    database = Path(store.url)
+    assert all(secret.encode() not in file.read_bytes() for file in database.parent.glob(database.name + "*"))
+
+
+def test_rules_that_are_added_later_are_run_over_what_is_stored(store: Store, sync: Callable[..., pipeline.Report], root: Path) -> None:
+    append(root / "s1.jsonl", line(id="a", text="ticket ACME-12345678 is open"))
+    sync()
+    assert store.postings("12345678")
+    sync(config={"redact": Redact(rules=[{"name": "acme", "pattern": "ACME-[0-9]{8}"}])})
+    assert "ACME-12345678" not in store.bodies("toy:s1")[0]
+    assert not store.postings("12345678")
+
+
+def test_what_redaction_was_off_for_is_cleaned_when_it_is_on(store: Store, sync: Callable[..., pipeline.Report], root: Path) -> None:
+    secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" + "k1L2m3N4o5P6q7R8"
+    append(root / "s1.jsonl", line(id="a", text=f"use {secret} please"))
+    sync(config={"redact": Redact(enabled=False)})
+    assert secret in store.bodies("toy:s1")[0]
+    sync()
+    assert secret not in store.bodies("toy:s1")[0]
+
+
+def test_the_native_records_can_be_left_out(store: Store, sync: Callable[..., pipeline.Report], root: Path) -> None:
+    append(root / "s1.jsonl", line(id="a"))
+    sync(config={"raw": "drop"})
+    assert list(store.records(str(root / "s1.jsonl"))) == []
+
+
+def test_a_full_disk_is_said_and_what_was_kept_is_safe(store: Store, sync: Callable[..., pipeline.Report], root: Path) -> None:
+    append(root / "s1.jsonl", line(id="a", text="one"))
+    sync()
+    pages = store.db.pragma("page_count")  # type: ignore[attr-defined]
+    store.db.pragma("max_page_count", pages + 1)  # type: ignore[attr-defined]
+    append(root / "s2.jsonl", *(line(id=f"n{n}", text=os.urandom(3000).hex()) for n in range(200)))
+    with pytest.raises(StoreError, match="the disk is full"):
+        sync()
+    assert store.bodies("toy:s1") == {0: "one"}
+    assert store.session("toy:s2") is None
+    store.db.pragma("max_page_count", 1 << 30)  # type: ignore[attr-defined]
+    assert sync().events == 200
+
+
+KILLED = """
+import sys
+sys.path[:0] = {path!r}
+from runlore import adapters, config, pipeline, prepare
+from runlore.store import open_store
+from tests.toy import Toy
+made = Toy()
+adapters.names, adapters.get = (lambda: ("toy",)), (lambda name: made)
+prepare.BATCH_BYTES, pipeline.COMMIT_BYTES = 2000, 6000
+found = config.load()
+pipeline.sync(open_store(found.store), found, workers={workers})
+"""
+
+
+def test_a_sync_killed_again_and_again_ends_in_the_same_store(
+    store: Store, config: Config, root: Path, tmp_path: Path, loops: Callable[[int], int]
+) -> None:
+    for n in range(12):
+        append(root / f"s{n}.jsonl", *(line(id=f"{n}-{k}", up=f"{n}-{k - 1}", text=f"w{k} " * 40, tokens=k) for k in range(60)))
+        os.utime(root / f"s{n}.jsonl", ns=(n, n))
+    kills = 0
+    began = time.monotonic()
+    while kills < loops(50):
+        script = KILLED.format(path=[p for p in sys.path if p], workers=2 if kills % 2 and sys.platform == "linux" else 0)
+        process = subprocess.Popen([sys.executable, "-c", script])
+        delay = 0.08 + (kills * 37 % 100) / 400
+        try:
+            process.wait(delay)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+        kills += 1
+        assert time.monotonic() - began < 600
+    pipeline.sync(store, config)
+    undisturbed = open_store(str(tmp_path / "undisturbed.db"))
+    pipeline.sync(undisturbed, config)
+    for n in range(12):
+        uid = f"toy:s{n}"
+        assert store.bodies(uid) == undisturbed.bodies(uid)
+        assert [e.to_dict() for e in store.events(uid)] == [e.to_dict() for e in undisturbed.events(uid)]
+        mine, theirs = store.session(uid), undisturbed.session(uid)
+        assert mine is not None
+        assert theirs is not None
+        assert (mine.cost, mine.content_hash, mine.events) == (theirs.cost, theirs.content_hash, theirs.events)
+    assert store.stats()["segments"] == undisturbed.stats()["segments"]
+    undisturbed.close()
