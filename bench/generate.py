@@ -113,7 +113,7 @@ def append_turn(path: Path, word: str | None = None) -> str:
         tail = file.read().splitlines()
     last = next(record for record in map(json.loads, reversed(tail[-2000:])) if "uuid" in record and "cwd" in record)
     word = word or f"needle{size:x}{random.getrandbits(32):08x}"
-    session = Session(_append_project(), None, 1, 0)
+    session = Session(_append_project(), None, budget=0, subagents=0)
     session.rng.seed(f"{path.name}/{size}")  # ids that differ from those of earlier appends
     session.resume(last)
     session.turn(steps=4, word=word)
@@ -472,16 +472,19 @@ class Session:
             )
         if rng.random() < 0.5:
             self.chain('"attachment":{"type":"task_reminder","content":[],"itemCount":0},"type":"attachment"')
-        for _ in range(steps if steps is not None else min(60, 1 + int(rng.expovariate(1 / 7)))):
+        if steps is None:
+            is_short = self.budget < 8_000 and not self.subagents  # a question and its answer
+            steps = 0 if is_short else min(60, 1 + int(rng.expovariate(1 / 7)))
+        for _ in range(steps):
             self.step()
-            if self.size >= self.budget and steps is None:
+            if 0 < self.budget <= self.size:
                 break
         if rng.random() < 0.04:
             marker = '[{"type":"text","text":"[Request interrupted by user]"}]'
             self.chain(f'"promptId":"{self.prompt_id}","type":"user","message":{{"role":"user","content":{marker}}}')
         else:
             answer = self.prose(rng.lognormvariate(math.log(8_000 if self.project.text_heavy else 300), 1.0))
-            self.message([f'{{"type":"text","text":"{answer}{word}"}}'], "end_turn")
+            self.message([f'{{"type":"text","text":"{answer} {word}"}}'], "end_turn")
         if not self.sidechain:
             self.end_of_turn(started_ms)
 
@@ -778,7 +781,8 @@ class Session:
     def tool_agent(self) -> Tool:
         """A subagent with a file of its own."""
         self.subagents -= 1
-        child = Session(self.project, self.out, int(self.rng.lognormvariate(math.log(50_000), 0.8)), 0, parent=self)
+        budget = min(max(3_000, self.budget // 2), int(self.rng.lognormvariate(math.log(50_000), 0.8)))
+        child = Session(self.project, self.out, budget, 0, parent=self)
         self.size += child.write()
         self.now_ms = child.now_ms
         return self._agent("Agent", self.prose(1_500), self.prose(2_500), child.agent_id)

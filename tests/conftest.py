@@ -10,6 +10,10 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.toy import toy
+
+__all__ = ["toy"]  # a fixture for every test
+
 ALL = os.environ.get("RUNLORE_TEST_ALL") == "1"
 
 settings.register_profile(

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from runlore import config as config_module
@@ -18,7 +19,7 @@ from runlore.config import Config, Exclude, ExtraRoot, Redact, SourceConfig
 from runlore.errors import StoreBusy, StoreError
 from runlore.model import BLOCK
 from runlore.store import Filter, Store, open_store
-from tests.toy import Toy, line, toy  # noqa: F401 # toy is a fixture
+from tests.toy import Toy, line
 
 
 @pytest.fixture
@@ -34,7 +35,7 @@ def store(config: Config) -> Iterator[Store]:
 
 
 @pytest.fixture
-def root(home: Path, toy: Toy) -> Path:  # noqa: F811
+def root(home: Path, toy: Toy) -> Path:
     made = home / ".toy"
     made.mkdir()
     return made
@@ -42,13 +43,7 @@ def root(home: Path, toy: Toy) -> Path:  # noqa: F811
 
 @pytest.fixture
 def sync(store: Store, config: Config, root: Path) -> Callable[..., pipeline.Report]:
-    return lambda **options: pipeline.sync(store, msgspec_replace(config, options.pop("config", {})), **options)
-
-
-def msgspec_replace(config: Config, changes: dict[str, object]) -> Config:
-    import msgspec
-
-    return msgspec.structs.replace(config, **changes)
+    return lambda **options: pipeline.sync(store, msgspec.structs.replace(config, **options.pop("config", {})), **options)
 
 
 def append(file: Path, *lines: bytes) -> None:
@@ -162,7 +157,11 @@ def test_a_file_without_permission_is_a_problem(sync: Callable[..., pipeline.Rep
 
 
 def test_a_read_that_fails_is_tried_again_the_next_time(
-    store: Store, sync: Callable[..., pipeline.Report], root: Path, toy: Toy, monkeypatch: pytest.MonkeyPatch  # noqa: F811
+    store: Store,
+    sync: Callable[..., pipeline.Report],
+    root: Path,
+    toy: Toy,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     from runlore.errors import ReadError
 
@@ -178,7 +177,10 @@ def test_a_read_that_fails_is_tried_again_the_next_time(
 
 
 def test_sessions_of_an_older_adapter_are_derived_again(
-    store: Store, sync: Callable[..., pipeline.Report], root: Path, toy: Toy  # noqa: F811
+    store: Store,
+    sync: Callable[..., pipeline.Report],
+    root: Path,
+    toy: Toy,
 ) -> None:
     append(root / "s1.jsonl", line(id="a", text="one"))
     append(root / "s2.jsonl", line(id="b", text="two"))
@@ -193,7 +195,11 @@ def test_sessions_of_an_older_adapter_are_derived_again(
 
 
 def test_a_newer_adapter_can_read_what_was_stored_in_many_batches(
-    store: Store, sync: Callable[..., pipeline.Report], root: Path, toy: Toy, monkeypatch: pytest.MonkeyPatch  # noqa: F811
+    store: Store,
+    sync: Callable[..., pipeline.Report],
+    root: Path,
+    toy: Toy,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("runlore.prepare.BATCH_BYTES", 100)
     append(root / "s1.jsonl", *(line(id=f"n{n}", up=f"n{n - 1}", text=f"word{n}") for n in range(20)))

@@ -130,6 +130,12 @@ def test_a_command_counts_as_a_prompt_and_an_interrupt_does_not():
     assert not is_prompt(event(0, "human_intervention", call_id="a", summary="/etc may not be read"))
 
 
+def test_commands_that_hang_on_a_note_of_the_agent_hide_nothing():
+    events = chain("lifecycle", "user_msg", "assistant_msg", {"kind": "user_msg", "summary": "!make", "parent": 0})
+    assert len(branches(events)) == 1
+    assert len(branches(chain("lifecycle", prompt(0), prompt(0)))) == 2
+
+
 def test_the_prompt_of_an_inline_side_chain_is_no_alternative():
     side = {"kind": "user_msg", "is_sidechain": True, "parent": 0}
     assert len(branches(chain("tool_call", side, prompt(0)))) == 1
@@ -257,6 +263,16 @@ def test_a_segment_that_does_not_hang_together_is_kept_as_far_as_it_does():
     assert seen(headless, 2) == [1]
 
 
+def test_the_id_of_a_record_names_all_its_blocks():
+    blocks = [{"kind": "assistant_msg", "native_id": id_} for id_ in ("r", "r#1", "r#2")]
+    listed = chain("user_msg", *blocks, {**COMPACT, "refs": ("r",)}, SUMMARY)
+    assert seen(listed, 5) == [1, 2, 3, 5]
+    segment = chain("user_msg", "user_msg", *blocks, {**COMPACT, "refs": ("n1", "..", "r")}, SUMMARY)
+    assert seen(segment, 6) == [1, 2, 3, 4, 6]
+    exact = chain("user_msg", *blocks, {"kind": "error", "view": "retract", "refs": ("r#1",)})
+    assert seen(exact, 4) == [0, 1, 3]
+
+
 def test_cleared_results_stay_as_empty_places():
     clear = {"kind": "lifecycle", "view": "clear", "refs": ("a",)}
     events = chain(call("a"), result("a"), call("b"), result("b"), clear, call("a"), result("a"))
@@ -330,8 +346,11 @@ def test_a_result_without_a_call_stands_on_its_own():
     assert [ids(it) for it in pairs(chain(result("a"), result(None)))] == [(None, 0, []), (None, 1, [])]
 
 
-def test_a_result_in_front_of_its_call_does_not_belong_to_it():
-    assert [ids(it) for it in pairs(chain(result("a"), call("a")))] == [(None, 0, []), (1, None, [])]
+def test_a_result_written_just_before_its_call_belongs_to_it():
+    assert [ids(it) for it in pairs(chain(result("a"), call("a")))] == [(1, 0, [])]
+    assert [ids(it) for it in pairs(chain(result("a"), call("a"), result("a")))] == [(1, 0, [2])]
+    far = chain(result("a"), *["lifecycle"] * 8, call("a"))
+    assert [ids(it) for it in pairs(far)] == [(None, 0, []), (9, None, [])]
 
 
 def test_of_two_results_the_first_counts():
@@ -650,7 +669,7 @@ def test_every_call_and_result_is_in_exactly_one_pair(events):
     found = [it for pair in pairs(events) for it in (pair.call, pair.result, *pair.others) if it is not None]
     assert len(set(seqs(found))) == len(found)
     assert set(seqs(found)) >= {it.seq for it in events if it.is_call or it.kind == "tool_result"}
-    assert all(pair.call.seq < pair.result.seq for pair in pairs(events) if pair.call and pair.result)
+    assert all(pair.call.call_id == pair.result.call_id for pair in pairs(events) if pair.call and pair.result)
 
 
 @given(forests())

@@ -20,13 +20,36 @@ if TYPE_CHECKING:
     from .config import Config
     from .config import load as load_config
     from .errors import (
-        Ambiguous, ConfigError, MissingField, ModelError, NotFound, ReadError, RunloreError, StoreBusy, StoreError, StoreTooNew,
+        Ambiguous,
+        ConfigError,
+        MissingField,
+        ModelError,
+        NotFound,
+        ReadError,
+        RunloreError,
+        StoreBusy,
+        StoreError,
+        StoreTooNew,
     )  # fmt: skip
     from .model import SCHEMA_VERSION, Cost, Session, SessionEvent, Tests, Usage, is_evictable, make_uid
     from .pipeline import Progress, Report, sync
     from .store import Filter, SessionLine, Store, open_store
     from .timeline import (
-        Branch, Call, Node, Seen, Turn, abandoned, active, branches, cost_of, is_prompt, nest, pairs, seen_by_model, turns, walk,
+        Branch,
+        Call,
+        Node,
+        Seen,
+        Turn,
+        abandoned,
+        active,
+        branches,
+        cost_of,
+        is_prompt,
+        nest,
+        pairs,
+        seen_by_model,
+        turns,
+        walk,
     )  # fmt: skip
 
 _HOMES = {

@@ -6,19 +6,21 @@ like a secret rather than a path, an identifier, a placeholder or a word. Knows 
 
 import re
 from collections import Counter
-from collections.abc import Iterator
 from functools import lru_cache
 from math import log2
-from typing import Any
 
-# The gate: a telling name, marks of separation (written out or escaped), perhaps some filling words, then eight
-# characters with a digit, or after a word for password and a quote, with a mark. Each class is closed under JSON escaping.
-_NAMED = r"(?i:pass(?:w(?:or)?d|phrase|code)?|pwd|secret|token|cred(?:ential)?s?|auth|key)[A-Za-z0-9_-]{0,24}"
-_PASSWORD = r"(?i:pass(?:w(?:or)?d|phrase|code)?|pwd|secret)[A-Za-z0-9_-]{0,24}"
+# The gate: a telling name, marks of separation (written out or escaped), perhaps some filling words, then eight characters
+# with a digit, or in quotes with a mark. Every class is closed under JSON escaping: what stops a value stops it escaped, too.
+_TAIL = "[A-Za-z0-9_-]{0,24}"
+_NAMED = (
+    rf"(?i:(?:pass(?:w(?:or)?d|phrase|code)?|pwd|secret|cred(?:ential)?s?|key){_TAIL}"
+    rf"|token(?:[a-rt-z0-9_-]{_TAIL})?|auth(?:[a-np-z0-9_-]{_TAIL})?)"  # Neither `tokens`, which are counted, nor `author`.
+)
 _BETWEEN = r"""(?:[ \t\r\n"'\x60\\\[\]{}()<>:=,|?*\x1b-]|<\\*/|\\+[nrtbf]|\\+u00[0-9a-fA-F]{2}|\[[0-9;]{1,8}m)"""
 _FILLING = "(?i:is|was|are|key|value|for|to|of|set|string|str|with|user|the|this|your|my|basic|bearer|token)"
-_BARE = r"""[^ \t\r\n"'\x60,;(){}\[\]<>=]"""
-_QUOTED = r"""[^ \t\r\n"'\x60]"""
+_OPENING = r"""[:=,( \t>|]\\*[bruf]{0,2}\\*["'\x60]"""
+_BARE = r"""(?:[^\x00-\x20"'\x60,;(){}\[\]<>=\\]|\\+[^\x00-\x20"'\x60\\nrtbf])"""
+_QUOTED = r"""(?:[^\x00-\x20"'\x60\\]|\\+[^\x00-\x20"'\x60\\nrtbf])"""
 
 
 def _run(each: str, least: int, one: str = "[0-9]") -> str:
@@ -28,24 +30,17 @@ def _run(each: str, least: int, one: str = "[0-9]") -> str:
 
 
 GATE = (
-    rf"{_NAMED}{_BETWEEN}+(?:{_FILLING}{_BETWEEN}+){{0,3}}(?:{_run(_BARE, 8)}|[\"'\x60]{_run(_QUOTED, 8)})"
+    rf"{_NAMED}{_BETWEEN}+(?:{_FILLING}{_BETWEEN}+){{0,3}}{_run(_BARE, 8)}"
+    rf"|{_NAMED}{_BETWEEN}*(?:{_FILLING}{_BETWEEN}+){{0,3}}{_OPENING}(?:{_run(_QUOTED, 8)}|{_run(_QUOTED, 8, '[!@#$%^&*~+]')})"
     rf"|{_NAMED}(?: [a-z]{{1,12}}){{1,4}}:? \\*[\"'\x60]?{_run(_BARE, 16)}"
     rf"|{_NAMED}>[^<>\r\n\"]*[0-9]"
-    rf"|{_PASSWORD}{_BETWEEN}*[\"'\x60]{_run(_QUOTED, 8, '[!@#$%^&*~+]')}"
 )
 
 
-def secrets(pattern: Any, data: bytes) -> Iterator[tuple[int, int]]:
-    """Where the secret values are. `pattern` is GATE, compiled: it finds the names worth reading on from."""
-    at = 0
-    while found := pattern.search(data, at):
-        at = found.start()
-        name = _NAME.match(data, at)
-        assert name, "the gate opens with a name"
-        value = _value(data, at, name.end())
-        if value:
-            yield value
-        at = value[1] if value else name.end()
+def secret_at(data: bytes, start: int) -> tuple[int, int] | None:
+    """The span of the secret value that a name at `start` gives away."""
+    name = _NAME.match(data, start)
+    return _value(data, start, name.end()) if name else None
 
 
 _NAME = re.compile(rb"(?i:pass(?:w(?:or)?d|phrase|code)?|pwd|secret|token|cred(?:ential)?s?|auth|key)[A-Za-z0-9_-]{0,24}")
@@ -72,7 +67,6 @@ _IN_TEXT = re.compile(rb"[^\s\"'`\\,;(){}\[\]<>&|=\x00-\x1f]{1,4096}={0,2}")
 
 
 def _value(data: bytes, start: int, name_end: int) -> tuple[int, int] | None:
-    """The span of the secret that the name from `start` to `name_end` gives away."""
     separator = _SEPARATOR.match(data, name_end)
     if not separator:
         return None
@@ -94,10 +88,10 @@ def _value(data: bytes, start: int, name_end: int) -> tuple[int, int] | None:
     after = data[end : end + len(quote or b"(")]
     if (after != quote) if quote else after == b"(":
         return None
-    if name.lower() == "pass" and (how == "told" or not quote and b"=" not in separator.group()):
+    if name.lower() == "pass" and (how == "told" or (not quote and b"=" not in separator.group())):
         return None  # A verb, or the verdict on a test.
     if how == "told":
-        if quote or name.startswith("-") or name.isupper() and "_" in name:
+        if quote or name.startswith("-") or (name.isupper() and "_" in name):
             how = "assign"
     return (body.start(), end) if _is_secret(value.decode("utf-8", "replace"), level, how, bool(quote), name) else None
 
@@ -163,7 +157,7 @@ def is_token(value: str) -> bool:
         return False
     body = value[len(value) // 3 :]  # What comes after the provider's own words.
     parted = "_" in body or "-" in body
-    return not wordlike(body) or not parted and any(map(str.isdigit, body))
+    return not wordlike(body) or (not parted and any(map(str.isdigit, body)))
 
 
 @lru_cache(4096)
@@ -196,7 +190,7 @@ def _is_secret(value: str, level: int, how: str, quoted: bool, name: str) -> boo
         return drawn and not (_HASH if name.lower() == "key" else _COMMIT).fullmatch(value)
     if words and not marked:
         return level == 3 and digits and (quoted or name.isupper() or name.startswith("-")) and not _IDENTIFIER.fullmatch(value)
-    return digits or marked and quoted and level == 3
+    return digits or (marked and quoted and level >= 2)
 
 
 _PLACEHOLDER = re.compile(

@@ -228,9 +228,9 @@ prefixed        sk-                         a20
 prefixed        (?:live|prod|sk|pat|secret|token|apikey|api_key|access_key)[_-]  a24
 """
 
-# Tokens told by something in their middle or at their end. The gate is that part.
+# Tokens told by something in their middle or at their end, which is the gate and at most MARKED_REACH bytes from either end.
+MARKED_REACH = 120
 _MARKED = (
-    Rule("jwt", r"eyJ[\w-]{8,}\.eyJ[\w-]{8,}(?:\.[\w-]*)?|eyJ[\w-]{16,}\.[\w-]*\.[\w-]{16,}(?:\.[\w-]+)*", gate=r"eyJ[\w-]{8,}\."),
     Rule("azure", r"[\w~.-]{3}[0-9]Q~[\w~.-]{31,34}", gate=r"Q~[\w~.-]{31}"),
     Rule("azure", r"[A-Za-z0-9]{40,60}JQQJ99[A-Za-z0-9]{20,40}", gate=r"JQQJ99[A-Za-z0-9]{16}"),
     Rule(
@@ -261,8 +261,13 @@ _SECRET = r"[^\s/@\"'<>\x60\\|{}]"
 
 _AT = r":\\*/\\*/[^\s/@\"<>]{4,}@"
 
-# Secrets told by what stands around them: group 1 is the secret.
-_PLACED = (
+# Secrets told by what stands around them: the group is the secret.
+PLACED = (
+    Rule(
+        "jwt",
+        r"(eyJ[\w-]{8,}\.eyJ[\w-]{8,}(?:\.[\w-]*)?|eyJ[\w-]{16,}\.[\w-]*\.[\w-]{16,}(?:\.[\w-]+)*)",
+        gate=r"eyJ[\w-]{8,}\.",
+    ),
     Rule(
         "private-key",
         r"-----BEGIN (?:[A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?|OpenVPN Static key V1)-----"
@@ -293,7 +298,7 @@ _PLACED = (
         "authorization",
         r"(?i)authorization(?:\\*[\"'\]])*\s{0,3}[:=,]+\s{0,3}(?:\\*[\"'\x60f])*(?:(?:bearer|basic|token|digest|apikey|api-key|key|ssws|bot|negotiate)\s+)?"
         r"([\w.~+/=:|%-]{8,})",
-        gate=r"(?i:authorization)(?:[\s\"'\\\]:=,\x60]|[nrtf])+(?:[A-Za-z-]{3,9}(?:\s|\\+[nrt])+)?[\w.~+/\\=:|%-]{8}",
+        gate=r"(?i:authorization)(?:[\s\"'\\\]:=,\x60]|[nrtf])+(?:[A-Za-z-]{3,9}(?:\s|\\+[nrtf])+)?[\w.~+/\\=:|%-]{8}",
     ),
     Rule(
         "bearer",
@@ -308,9 +313,12 @@ _PLACED = (
     Rule("password", r"(?i)\bsshpass\s+-p\s?[\"']?([^\s\"'\\]{4,})", gate=r"(?i:sshpass)"),
     Rule("password", r"(?i)\b(?:mysql|mysqldump|mysqladmin|mariadb)[ \w.=-]{0,60} -p([^\s\"'\\]{6,})", gate=r"(?i:mysql[a-z]*|mariadb)[ \w.=-]{0,60} -p"),
     Rule("password", r"(?i)\bredis-cli[ \w.=-]{0,60} -a\s?[\"']?([^\s\"'\\]{6,})", gate=r"(?i:redis-cli)[ \w.=-]{0,60} -a"),
-    Rule("password", r"(?i)\bidentified\s+(?:with\s+\w+\s+)?by\s+(?:password\s+)?\\*[\"']([^\s\"'\\]{4,})", gate=r"(?i:identified)"),
-    Rule("password", r"(?i)\blogin\s+[\w.@+-]{1,64}\s+password\s+([^\s\"'\\]{4,})", gate=r"(?i:login)(?:\s|\\+[nrt])+[\w.@+-]{1,64}(?:\s|\\+[nrt])+(?i:password)"),
+    Rule("password", r"(?i)\bidentified\s+(?:with\s+\w+\s+)?by\s+(?:password\s+)?\\*[\"']([^\s\"'\\]{4,})", gate=r"(?i:identified)(?:\s|\\+[nrtf])+(?i:by|with)"),
+    Rule("password", r"(?i)\blogin\s+[\w.@+-]{1,64}\s+password\s+([^\s\"'\\]{4,})", gate=r"(?i:login)(?:\s|\\+[nrtf])+[\w.@+-]{1,64}(?:\s|\\+[nrtf])+(?i:password)"),
 )
+
+
+_GATED = 24  # Counting on to the end of a long token makes the gate slower (more states) than the lines it saves.
 
 
 def _shapes() -> tuple[Rule, ...]:
@@ -320,14 +328,17 @@ def _shapes() -> tuple[Rule, ...]:
         alphabet, least = _ALPHABETS[body[0]], int(body[1:])
         pattern = f"{lead}[{alphabet}]{{{least}}}{rest[0]}" if rest else f"{lead}[{alphabet}]{{{least},}}"
         gate_lead, gate_alphabet = lead.replace("/", r"\\*/"), alphabet.replace("/", r"/\\")
-        rules.append(Rule(kind, pattern, gate=f"{gate_lead}[{gate_alphabet}]{{{least}}}{''.join(rest)}"))
+        gate_rest = rest[0] if rest and least <= _GATED else ""
+        rules.append(Rule(kind, pattern, gate=f"{gate_lead}[{gate_alphabet}]{{{min(least, _GATED)}}}{gate_rest}"))
     return tuple(rules)
 
 
-_LED = _shapes()
-SHAPES = _LED + _MARKED
-PLACED = _PLACED
 
 # A token starts where no word is under way. An escape may end in a letter or digit: `\nAKIA…`, `key%3DAKIA…`.
-START = r"(?:^|[^A-Za-z0-9]|\\[nrtbf]|\\u[0-9a-fA-F]{4}|%[0-9A-Fa-f]{2})"
-GATE = "|".join(dict.fromkeys(rule.gate for rule in _MARKED + _PLACED)) + f"|{START}(?:{'|'.join(rule.gate for rule in _LED)})"
+_START = r"(?:^|[^A-Za-z0-9]|\\[nrtbf]|\\u[0-9a-fA-F]{4}|%[0-9A-Fa-f]{2})"
+
+LED = _shapes()
+LED_PATTERN = f"{_START}(?:{'|'.join(f'({rule.pattern})' for rule in LED)})"
+LED_GATE = f"{_START}(?:{'|'.join(rule.gate for rule in LED)})"
+MARKED = tuple(Rule(rule.name, f"{_START}({rule.pattern})", gate=rule.gate) for rule in _MARKED)
+PLACED_GATE = "|".join(dict.fromkeys(rule.gate for rule in PLACED + MARKED))

@@ -54,18 +54,18 @@ def commands_page() -> str:
 
 def commands() -> Iterator[tuple[str, str]]:
     """The full name and the help text of every command, `runlore` itself first."""
-    return _walk(cli, click.Context(cli, info_name="runlore"))
+    return _walk(cli, "runlore", None)
 
 
-def _walk(command: click.Command, context: click.Context) -> Iterator[tuple[str, str]]:
-    context.terminal_width = context.max_content_width = WIDTH
-    context.color = False
+def _walk(command: click.Command, name: str, parent: click.Context | None) -> Iterator[tuple[str, str]]:
+    settings = {**command.context_settings, "terminal_width": WIDTH, "max_content_width": WIDTH, "color": False}
+    context = click.Context(command, info_name=name, parent=parent, **settings)
     yield context.command_path, command.get_help(context)
     if isinstance(command, click.Group):
-        for name in command.list_commands(context):
-            child = command.get_command(context, name)
+        for below in command.list_commands(context):
+            child = command.get_command(context, below)
             if child is not None and not child.hidden:
-                yield from _walk(child, click.Context(child, info_name=name, parent=context))
+                yield from _walk(child, below, context)
 
 
 def agents_page() -> str:

@@ -190,7 +190,10 @@ class Preparer:
             return facts
         text = self.redactor.text
         return msgspec.structs.replace(
-            facts, title=facts.title and text(facts.title), cwd=facts.cwd and text(facts.cwd), task_ref=facts.task_ref and text(facts.task_ref)
+            facts,
+            title=facts.title and text(facts.title),
+            cwd=facts.cwd and text(facts.cwd),
+            task_ref=facts.task_ref and text(facts.task_ref),
         )
 
 
@@ -215,9 +218,7 @@ class _Part:
         step.update(body.encode("utf-8", "replace"))
         self.hash = step.digest()
 
-    def add(
-        self, flavor: str, event: SessionEvent, body: str, parent_seq: int | None, link: str | None, original: str | None
-    ) -> None:
+    def add(self, flavor: str, event: SessionEvent, body: str, parent_seq: int | None, link: str | None, original: str | None) -> None:
         if link is not None:
             self.links.append((len(self.rows), native_hash(flavor, link)))
         if original is not None:

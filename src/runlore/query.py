@@ -39,6 +39,9 @@ def resolve(store: Store, name: str) -> str:
     if name == "latest" or name.startswith("latest:"):
         return _latest(store, name.partition(":")[2])
     found = store.find(name) if name else []
+    above, slash, below = name.partition("/")
+    if not found and slash and above:  # A subagent as a listing shows it: the session's short id, then its own.
+        found = store.find(f"{resolve(store, above)}/{below}")
     if len(found) > 1:
         own = [uid for uid in found if (session := store.session(uid)) is None or session.relation != "subagent"]
         found = own or found
@@ -80,8 +83,12 @@ def short_ids(store: Store, lines: Sequence[SessionLine], *, is_all: bool = Fals
         shared = len(os.path.commonprefix((this, following))) if this[:SHORTEST_ID] == following[:SHORTEST_ID] else 0
         needed[this] = max(SHORTEST_ID, before + 1, shared + 1)
         before = shared
-    natives = [line.uid.partition(":")[2] for line in lines]
-    return [native[: needed.get(native)] for native in natives]
+    short = []
+    for line in lines:
+        native = line.uid.partition(":")[2]
+        above, slash, below = native.partition("/")
+        short.append(f"{above[: needed[above]]}/{below}" if slash and above in needed else native[: needed.get(native)])
+    return short
 
 
 def with_subagents(store: Store, uids: Iterable[str]) -> list[SessionLine]:

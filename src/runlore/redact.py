@@ -27,6 +27,7 @@ from runlore.errors import ConfigError
 __all__ = ["RULES_VERSION", "Redactor", "Rule", "load_key", "rules_from_config"]
 
 _DEPTH = 200  # Nothing an agent writes nests this deep; below it a value is treated as its JSON text.
+_SHORTEST = 8  # No built-in rule matches less.
 _MARKER = re.compile(rb"(\[redacted:[^\s:\]]{1,64}:[0-9a-f]{6}\])")
 _ESCAPED_ASCII = r"\\u00[2-7]"  # A letter may hide in it, so its line is decoded whatever it says.
 
@@ -44,10 +45,14 @@ class Redactor:
         own = msgspec.json.encode(self._own)
         self.version = f"{RULES_VERSION}" + (f"+{hashlib.sha256(own).hexdigest()[:8]}" if rules else "")
         self.hits: Counter[str] = Counter()
-        self._gate = _compile("|".join([_ESCAPED_ASCII, _rules.GATE, _anchored.GATE, *map(_own_gate, self._own)]))
+        own_gates = [_own_gate(rule) for rule in self._own]
+        self._ungated = not all(own_gates)
+        self._gate = _compile("|".join(filter(None, [_ESCAPED_ASCII, _rules.PLACED_GATE, _rules.LED_GATE, _anchored.GATE, *own_gates])))
 
     def suspects(self, raw: bytes) -> list[int]:
         """Where, in undecoded JSON lines, something may have to be redacted: the first place in each such line."""
+        if self._ungated:
+            return [match.start() for match in re.finditer(rb"[^\n]+", raw)]
         found, at, search = [], 0, self._gate.search
         while match := search(raw, at):
             at = match.start()
@@ -59,6 +64,8 @@ class Redactor:
 
     def text(self, text: str) -> str:
         """The text without its secrets; the same object when there are none."""
+        if len(text) < _SHORTEST and not self._own:
+            return text
         data = text.encode("utf-8", "surrogatepass")
         clean = self._bytes(data)
         return text if clean is data else clean.decode("utf-8", "surrogatepass")
@@ -75,23 +82,30 @@ class Redactor:
         if not depth:
             return self._too_deep(value)
         if isinstance(value, list):
-            items = [self._value(item, depth - 1) for item in value]
-            return value if all(map(_same, items, value)) else items
-        pairs = [(self.text(name), self._named(name, item, depth - 1)) for name, item in value.items()]
+            return self._list(value, depth - 1)
+        pairs = [(self._value(name, 1), self._named(name, item, depth - 1)) for name, item in value.items()]
         unchanged = all(new is name and item is value[name] for (new, item), name in zip(pairs, value, strict=True))
         return value if unchanged else dict(pairs)
 
-    def _named(self, name: str, item: Any, depth: int) -> Any:
-        """The item under its name, which may be what tells that it is a secret."""
+    def _list(self, value: list[Any], depth: int) -> list[Any]:
+        # Patches and listings are lists of many short strings. One look at all of them saves a call for each (4 µs).
+        if len(value) > 3 and all(isinstance(item, str) for item in value):
+            if not self._gate.search("\n".join(value).encode("utf-8", "surrogatepass")):
+                return value
+        items = [self._named(before, item, depth) for before, item in zip(["", *value], value, strict=False)]
+        return value if all(map(_same, items, value)) else items
+
+    def _named(self, name: Any, item: Any, depth: int) -> Any:
+        """The item after its name, which may be what tells that it is a secret: the key of a dict, or a flag in a list."""
         clean = self._value(item, depth)
-        if clean is not item or not isinstance(item, str) or not _NAMED.search(name):
+        if clean is not item or not isinstance(item, str) or not isinstance(name, str) or not _NAMED.search(name):
             return clean
         opening = f'"{name}":"'.encode("utf-8", "surrogatepass")
         data = opening + item.encode("utf-8", "surrogatepass") + b'"'
-        spans = [(start, end) for start, end in _anchored.secrets(self._anchors, data) if start == len(opening)]
-        if not spans or spans[0][1] != len(data) - 1 or _MARKER.search(data):
+        whole = (len(opening), len(data) - 1, "assigned")
+        if _MARKER.search(data) or whole not in self._spans(data):
             return item
-        return self._marker("assigned", data[len(opening) : -1]).decode()
+        return self._marker("assigned", data[whole[0] : whole[1]]).decode()
 
     def _too_deep(self, value: Any) -> Any:
         try:
@@ -103,7 +117,7 @@ class Redactor:
 
     def _bytes(self, data: bytes) -> bytes:
         """Redacts until nothing more is found, so that doing it again changes nothing. What is marked never counts again."""
-        while self._gate.search(data):
+        while self._ungated or self._gate.search(data):
             parts = _MARKER.split(data)
             clean = [part if i % 2 else self._part(part) for i, part in enumerate(parts)]
             if all(map(_same, clean, parts)):
@@ -126,36 +140,65 @@ class Redactor:
         return f"[redacted:{kind}:{hmac.digest(self._key, secret, 'sha256').hex()[:6]}]".encode()
 
     def _spans(self, data: bytes) -> Iterator[_Span]:
-        for match in self._shapes.finditer(data):
-            start, end = match.span(match.lastindex)
-            if _anchored.is_token(data[start:end].decode("ascii")) and not _BLOB.fullmatch(data, max(0, start - 48), start):
-                yield start, end, _rules.SHAPES[match.lastindex - 1].name
-        for rule, pattern in self._placed:
-            for match in pattern.finditer(data):
-                start, end = match.span(match.lastindex)
-                if _anchored.is_placed(data[start:end].decode("utf-8", "replace"), rule.name):
-                    yield start, end, rule.name
-        for start, end in _anchored.secrets(self._anchors, data):
-            yield start, end, "assigned"
+        """Where the secrets are. May overlap; of two that start at one place, the first is the better name."""
+        at, placed = 0, False
+        while gate := self._gate.search(data, at):
+            at = gate.start()
+            placed = placed or bool(self._placed_gate.match(data, at))
+            named = at and data[at : at + 1].isalpha()  # A token's match starts with what comes before it, if anything does.
+            span = _assigned_at(data, at) if named else self._led_at(data, at) or _assigned_at(data, at)
+            if span:
+                yield span
+            at = span[1] if span else at + 1
+        if placed:
+            yield from self._placed_in(data)
         for rule, pattern in self._owned:
             for match in pattern.finditer(data):
                 start, end = match.span(match.lastindex or 0)
                 if start < end:
                     yield start, end, rule.name
 
+    def _led_at(self, data: bytes, at: int) -> _Span | None:
+        match = self._led.match(data, at)
+        if not match:
+            return None
+        start, end = match.span(match.lastindex)
+        if not _anchored.is_token(data[start:end].decode("ascii")) or _BLOB.fullmatch(data, max(0, start - 48), start):
+            return None
+        return start, end, _rules.LED[match.lastindex - 1].name
+
+    def _placed_in(self, data: bytes) -> Iterator[_Span]:
+        for rule, match in self._placed_matches(data):
+            start, end = match.span(match.lastindex)
+            if _anchored.is_placed(data[start:end].decode("utf-8", "replace"), rule.name):
+                yield start, end, rule.name
+
+    def _placed_matches(self, data: bytes) -> Iterator[tuple[Rule, Any]]:
+        for rule, gate, pattern in self._placed:
+            if gate.search(data):
+                yield from ((rule, match) for match in pattern.finditer(data))
+        for rule, gate, pattern in self._marked:
+            for mark in gate.finditer(data):  # Only near it: in a long image, every byte could be the start of some of these.
+                near = (max(0, mark.start() - _rules.MARKED_REACH), mark.end() + _rules.MARKED_REACH)
+                yield from ((rule, match) for match in pattern.finditer(data, *near))
+
     # Compiled when the first suspect is searched: most runs of a worker have some, a run with nothing new has none.
 
     @cached_property
-    def _shapes(self) -> Any:
-        return _compile(f"{_rules.START}(?:{'|'.join(f'({rule.pattern})' for rule in _rules.SHAPES)})")
+    def _led(self) -> Any:
+        return _compile(_rules.LED_PATTERN)
 
     @cached_property
-    def _placed(self) -> list[tuple[Rule, Any]]:
-        return [(rule, _compile(rule.pattern)) for rule in _rules.PLACED]
+    def _placed_gate(self) -> Any:
+        return _compile(_rules.PLACED_GATE)
 
     @cached_property
-    def _anchors(self) -> Any:
-        return _compile(_anchored.GATE)
+    def _placed(self) -> list[tuple[Rule, Any, Any]]:
+        return [(rule, _compile(rule.gate), _compile(rule.pattern)) for rule in _rules.PLACED]
+
+    @cached_property
+    def _marked(self) -> list[tuple[Rule, Any, Any]]:
+        return [(rule, _compile(rule.gate), _compile(rule.pattern)) for rule in _rules.MARKED]
 
     @cached_property
     def _owned(self) -> list[tuple[Rule, Any]]:
@@ -239,7 +282,7 @@ def _opening(pattern: str) -> str:
 
 
 _PLAIN = re.compile(r"[A-Za-z0-9_.:=@-]+")  # Reads the same in JSON, however it was escaped.
-_NAMED = re.compile(r"(?i)pass|pwd|secret|token|cred|auth|key")
+_NAMED = re.compile(r"(?i)pass|pwd|secret|token|cred|auth|key")  # A first look at a name; `_anchored` decides.
 
 
 def _compile(pattern: str, *, utf8: bool = False) -> Any:
@@ -249,6 +292,11 @@ def _compile(pattern: str, *, utf8: bool = False) -> Any:
     if not utf8:
         options.encoding = re2.Options.Encoding.LATIN1
     return re2.compile(pattern.encode(), options)
+
+
+def _assigned_at(data: bytes, at: int) -> _Span | None:
+    span = _anchored.secret_at(data, at)
+    return (*span, "assigned") if span else None
 
 
 def _merged(spans: list[_Span]) -> list[_Span]:

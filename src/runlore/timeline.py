@@ -9,6 +9,7 @@ and linear but for sorting, so a chain of 100,000 events is as good as one of te
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from operator import attrgetter
@@ -27,8 +28,8 @@ RETRY_WINDOW = 5
 SEEN_KINDS = CALL_KINDS | {"user_msg", "assistant_msg", "thinking", "tool_result", "decision"}
 """What the model sees. All other kinds are seen only where `view` says so, or as the answer to a call."""
 
+_OUT_OF_ORDER = 8  # events that a result may stand in front of its call; one has been seen, parallel calls make it more
 _ANSWERS = frozenset({"tool_result", "human_intervention", "decision", "error"})
-_by_seq = attrgetter("seq")
 
 
 class Branch(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,10 +90,8 @@ def is_prompt(event: SessionEvent) -> bool:
 
     In a subagent's session (`is_sidechain`) it is what the agent above wrote in the person's place.
     """
-    if event.kind == "user_msg":
-        return True
     # An interrupt, a refusal or an answer is an intervention as well, but it does not begin anything.
-    return event.kind == "human_intervention" and event.call_id is None and (event.summary or "").startswith(("/", "!"))
+    return event.kind == "user_msg" or (event.kind == "human_intervention" and event.call_id is None and _is_command(event))
 
 
 class Seen(msgspec.Struct, frozen=True):
@@ -152,32 +151,28 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
 def pairs(events: Iterable[SessionEvent]) -> list[Call]:
     """Every call with its result, in the order in which they begin; results without a call stand on their own.
 
-    The result is the first later `tool_result` with the same call id; where there is none, what was said in its place: a
-    refusal, an answer, an error. An id that is used again after its result begins a new pair: some agents count their
-    calls anew in each turn.
+    The result is the first later `tool_result` with the same call id (a few events earlier will do: some agents write out
+    of order); where there is none, what was said in its place: a refusal, an answer, an error. An id that is used again
+    after its result begins a new pair: some agents count their calls anew in each turn.
     """
-    found: list[tuple[SessionEvent | None, list[SessionEvent]]] = []
-    latest: dict[str, list[SessionEvent]] = {}  # what has followed the last call of each id
+    found: list[list[SessionEvent]] = []  # each begins with its call, if that is known
+    latest: dict[str, list[SessionEvent]] = {}
     answered: set[str] = set()
     for event in _sorted(events):
-        call_id = event.call_id
-        if call_id is None:
-            if event.is_call or event.kind == "tool_result":
-                found.append((event, []) if event.is_call else (None, [event]))
-            continue
-        is_answer = event.kind in _ANSWERS
-        if event.is_call and (call_id not in latest or call_id in answered):
-            answered.discard(call_id)
-            latest[call_id] = []
-            found.append((event, latest[call_id]))
-        elif call_id in latest:
-            latest[call_id].append(event)
-        elif is_answer:
-            latest[call_id] = [event]
-            found.append((None, latest[call_id]))
-        if is_answer:
+        call_id, is_answer = event.call_id, event.kind in _ANSWERS
+        same = latest.get(call_id) if call_id is not None else None
+        if event.is_call and same and not same[0].is_call and event.seq - same[0].seq <= _OUT_OF_ORDER:
+            same.insert(0, event)
+        elif same is not None and not (event.is_call and call_id in answered):
+            same.append(event)
+        elif event.is_call or (is_answer and (call_id is not None or event.kind == "tool_result")):
+            found.append([event])
+            if call_id is not None:
+                latest[call_id] = found[-1]
+                answered.discard(call_id)
+        if is_answer and call_id is not None:
             answered.add(call_id)
-    return [_paired(call, rest) for call, rest in found]
+    return [_paired(*group) for group in found]
 
 
 class Turn(msgspec.Struct, frozen=True):
@@ -236,7 +231,11 @@ def walk(nodes: Iterable[Node]) -> Iterator[tuple[int, Node]]:
 
 
 def _sorted(events: Iterable[SessionEvent]) -> list[SessionEvent]:
-    return sorted(events, key=_by_seq)
+    return sorted(events, key=attrgetter("seq"))
+
+
+def _is_command(event: SessionEvent) -> bool:
+    return (event.summary or "").startswith(("/", "!"))
 
 
 def _line_starts(ordered: Sequence[SessionEvent]) -> set[int]:
@@ -251,7 +250,10 @@ def _line_starts(ordered: Sequence[SessionEvent]) -> set[int]:
         if parent is None:
             continue
         latest[parent.seq] = max(last, latest.get(parent.seq, -1))
-        if is_prompt(event) and event.is_sidechain == parent.is_sidechain:
+        if not is_prompt(event) or event.is_sidechain != parent.is_sidechain:
+            continue
+        # Some agents hang every local command on the same note of theirs. To show too much is better than to hide a session.
+        if not (parent.kind == "lifecycle" and _is_command(event)):
             alternatives.setdefault(parent.seq, []).append(event.seq)
     starts: set[int] = set()
     for prompts in alternatives.values():
@@ -264,10 +266,11 @@ def _pick(ordered: Sequence[SessionEvent], lines: Sequence[Branch]) -> list[list
     return [[by_seq[seq] for seq in line.seqs] for line in lines]
 
 
-def _paired(call: SessionEvent | None, rest: list[SessionEvent]) -> Call:
-    answers = [event for event in rest if event.kind in _ANSWERS]
+def _paired(*events: SessionEvent) -> Call:
+    call = events[0] if events[0].is_call else None
+    answers = [event for event in events if event.kind in _ANSWERS]
     result = next((event for event in answers if event.kind == "tool_result"), answers[0] if answers else None)
-    return Call(call=call, result=result, others=tuple(event for event in rest if event is not result))
+    return Call(call=call, result=result, others=tuple(event for event in events if event is not call and event is not result))
 
 
 def _is_visible(event: SessionEvent) -> bool:
@@ -282,41 +285,54 @@ def _left_context(line: Sequence[SessionEvent]) -> tuple[set[int], dict[str, int
     cleared_at: dict[str, int] = {}
     compaction: SessionEvent | None = None
     acts = [event for event in line if event.view in ("compact", "clear", "retract")]
-    by_seq = {event.seq: event for event in line} if acts else {}
-    by_native = {event.native_id: event for event in line if event.native_id is not None} if acts else {}
+    named = _by_native_id(line) if acts else {}
     for act in acts:
         if act.view == "clear":
             cleared_at.update(dict.fromkeys(act.refs, act.seq))
         elif act.view == "retract":
-            left.update(seq for seq in _resolve(act.refs, by_native, by_seq) if seq < act.seq)
+            left.update(seq for seq in _resolve(act.refs, line, named) if seq < act.seq)
         else:
             compaction = act
     if compaction is not None:
-        kept = _resolve(compaction.refs, by_native, by_seq)
+        kept = _resolve(compaction.refs, line, named)
         left.update(event.seq for event in line if event.seq < compaction.seq and event.seq not in kept)
     return left, cleared_at
 
 
-def _resolve(refs: Sequence[str], by_native: dict[str, SessionEvent], by_seq: dict[int, SessionEvent]) -> set[int]:
-    """The events that refs name: native ids, or `head, "..", tail` for all on the way up from the tail to the head.
+def _by_native_id(line: Sequence[SessionEvent]) -> dict[str, list[SessionEvent]]:
+    """The events that an id names: a record's id, which its first event has, names those of its further blocks (`id#1`) too."""
+    named: dict[str, list[SessionEvent]] = {}
+    for event in line:
+        if event.native_id is not None:
+            record, mark, block = event.native_id.rpartition("#")
+            named.setdefault(event.native_id, []).append(event)
+            if mark and block.isdigit():
+                named.setdefault(record, []).append(event)
+    return named
+
+
+def _resolve(refs: Sequence[str], line: Sequence[SessionEvent], named: dict[str, list[SessionEvent]]) -> set[int]:
+    """The events that refs stand for: native ids, or `head, "..", tail` for all on the way up from the tail to the head.
 
     The results of the calls on that way belong to it: those of parallel calls lie beside it.
     """
-    named = {by_native[ref].seq for ref in refs if ref in by_native}
+    found = {event.seq for ref in refs for event in named.get(ref, ())}
+    segments = [(refs[n - 1], refs[n + 1]) for n in range(1, len(refs) - 1) if refs[n] == ".."]
+    if not segments:
+        return found
+    by_seq = {event.seq: event for event in line}
     calls: set[str] = set()
-    for n in range(1, len(refs) - 1):
-        if refs[n] != ".." or refs[n - 1] not in by_native:
+    for head, tail in segments:
+        if head not in named or tail not in named:
             continue
-        head = by_native[refs[n - 1]].seq
-        event = by_native.get(refs[n + 1])
-        while event is not None and event.seq >= head:
-            named.add(event.seq)
+        event: SessionEvent | None = named[tail][-1]
+        while event is not None and event.seq >= named[head][0].seq:
+            found.add(event.seq)
             if event.is_call and event.call_id is not None:
                 calls.add(event.call_id)
             event = None if event.parent_seq is None else by_seq.get(event.parent_seq)
-    if calls:
-        named.update(event.seq for event in by_seq.values() if event.call_id in calls)
-    return named
+    found.update(event.seq for event in line if event.call_id in calls)
+    return found
 
 
 def _parents(by_uid: dict[str, Node]) -> dict[str, str | None]:
@@ -452,10 +468,6 @@ def merge(tallies: Iterable[Tally]) -> Tally:
     if started_at is not None and ended_at is not None:
         # Streams that were written at the same time share their minutes.
         wall_clock_s = min(wall_clock_s, (ended_at - started_at).total_seconds())
-    kinds: dict[str, int] = {}
-    for part in parts:
-        for kind, count in part.kinds.items():
-            kinds[kind] = kinds.get(kind, 0) + count
     return Tally(
         events=sum(part.events for part in parts),
         copies=sum(part.copies for part in parts),
@@ -468,7 +480,7 @@ def merge(tallies: Iterable[Tally]) -> Tally:
         ended_at=ended_at,
         last_seq=max((part.last_seq for part in parts), default=-1),
         first_prompt=next((part.first_prompt for part in parts if part.first_prompt), None),
-        kinds=kinds,
+        kinds=dict(sum((Counter(part.kinds) for part in parts), Counter())),
     )
 
 

@@ -13,7 +13,7 @@ from runlore.errors import StoreBusy, StoreError
 from runlore.model import BLOCK
 from runlore.prepare import Job, Preparer, Setting
 from runlore.store import Batch, Filter, Put, Store, open_store
-from tests.toy import Toy, line, toy  # noqa: F401 # toy is a fixture
+from tests.toy import Toy, line
 
 STORES: dict[str, Callable[[Path], str]] = {"sqlite": lambda folder: str(folder / "runlore.db")}
 
@@ -72,12 +72,12 @@ class Agent:
 
 
 @pytest.fixture
-def agent(store: Store, toy: Toy, tmp_path: Path) -> Agent:  # noqa: F811
+def agent(store: Store, toy: Toy, tmp_path: Path) -> Agent:
     return Agent(store, toy, tmp_path / "toy" / "s1.jsonl")
 
 
 @pytest.fixture
-def another(store: Store, toy: Toy, tmp_path: Path) -> Agent:  # noqa: F811
+def another(store: Store, toy: Toy, tmp_path: Path) -> Agent:
     return Agent(store, toy, tmp_path / "toy" / "s2.jsonl")
 
 
@@ -184,9 +184,7 @@ def test_a_source_with_several_sessions_keeps_them_apart(store: Store, agent: Ag
 
 
 @pytest.mark.parametrize("cut", range(1, 12))
-def test_segments_are_the_same_wherever_the_input_was_cut(
-    store: Store, agent: Agent, another: Agent, cut: int
-) -> None:
+def test_segments_are_the_same_wherever_the_input_was_cut(store: Store, agent: Agent, another: Agent, cut: int) -> None:
     words = [line(id=f"n{n}", text=f"word{n} " * 3000) for n in range(12)]
     agent.put(*words)
     for n in range(0, 12, cut):

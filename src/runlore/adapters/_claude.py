@@ -148,7 +148,6 @@ class Outcome(msgspec.Struct, gc=False):
     interrupted: Any = None
     backgroundTaskId: Any = None
     returnCodeInterpretation: Any = None
-    userModified: Any = None
     durationMs: Any = None
     totalDurationMs: Any = None
     durationSeconds: Any = None

@@ -9,13 +9,13 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from hashlib import blake2b
-from typing import TypeVar
+from typing import TypedDict, TypeVar, Unpack
 
 import msgspec
 
 from ..model import SessionEvent, Tests, Usage
 from . import Facts, Normalized, Record, Skip, Source
-from ._claude import CARRY, Line, Meta, SessionState, State
+from ._claude import CARRY, Fork, Line, Meta, SessionState, State
 from ._claude_words import MERGED, TITLES, UUID, checksum, clean, hash_words, tokens, utc
 from ._jsonl import MALFORMED, lenient, parse
 from ._tools import LONGEST_BODY, cap, one_line
@@ -23,11 +23,35 @@ from ._tools import LONGEST_BODY, cap, one_line
 # How many calls, messages and ids are remembered between two reads, the oldest going first.
 CALLS, MESSAGES, SESSIONS, SIDE, RECENT, TASKS, TAILS, REPEATS = 256, 64, 256, 1024, 64, 64, 256, 256
 
+NOTHING = [0, 0, 0, 0]
+
 K = TypeVar("K")
 V = TypeVar("V")
 
 _decode = msgspec.json.Decoder(Line).decode
 _REFUSALS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+class Fields(TypedDict, total=False):
+    """What an event may say beyond the text that every one has."""
+
+    role: str
+    tool: str | None
+    call_id: str | None
+    action: str | None
+    is_error: bool
+    exit_code: int | None
+    duration_ms: int | None
+    files: tuple[str, ...]
+    tests: Tests | None
+    view: str | None
+    refs: tuple[str, ...]
+    usage: Usage
+    tokens: int
+    model: str | None
+    cwd: str | None
+    git_branch: str | None
+    is_sidechain: bool
 
 
 def keep(kept: dict[K, V], key: K, value: V, most: int) -> None:
@@ -286,33 +310,30 @@ class Fold:
         anchor = state.anchor or self.session.native
         return "~" + blake2b(b"%s\n%d\n%s" % (anchor.encode("utf-8", "replace"), again, key), digest_size=8).hexdigest()
 
-    def emit(
-        self, kind: str, body: str, native: str, summary: str | None = None, *, role: str | None = None, tool: str | None = None,
-        call_id: str | None = None, action: str | None = None, is_error: bool = False, exit_code: int | None = None,
-        duration_ms: int | None = None, files: tuple[str, ...] = (), tests: Tests | None = None, view: str | None = None,
-        refs: tuple[str, ...] = (),
-    ) -> None:  # fmt: skip
+    def emit(self, kind: str, body: str, native: str, summary: str | None = None, **fields: Unpack[Fields]) -> None:
+        """One event of the current record."""
         state, line, session, out = self.state, self.line, self.session, self.out
         if len(body) > LONGEST_BODY:
             body = cap(body)
         native_id = f"{self.native_id}#{self.count}" if self.count else self.identify(body)
-        usage = model = None
+        # Only what is not the default is named: that halves the time to make an event.
         if self.step is not None and line.message is not None:
-            usage, model, self.step = self.take(self.step), line.message.model, None
-        out.events.append(
-            SessionEvent(
-                session_uid=self.uid, seq=session.seq, ts=self.ts, kind=kind, role=role, tool=tool,
-                summary=one_line(body) if summary is None else summary, tokens=usage.total if usage else 0,
-                is_sidechain=line.isSidechain is True, native_id=native_id, call_id=call_id, action=action, is_error=is_error,
-                exit_code=exit_code, duration_ms=duration_ms, files=files, cwd=None if line.cwd == session.cwd else line.cwd,
-                git_branch=None if line.gitBranch == session.branch else line.gitBranch or None, model=model, native=native,
-                usage=usage, tests=tests, view=view, refs=refs, record=state.records - 1,
-            )
+            usage = self.take(self.step)
+            self.step, fields["usage"], fields["tokens"], fields["model"] = None, usage, usage.total, line.message.model
+        if line.cwd != session.cwd:
+            fields["cwd"] = line.cwd
+        if line.gitBranch != session.branch and line.gitBranch:
+            fields["git_branch"] = line.gitBranch
+        if line.isSidechain:
+            fields["is_sidechain"] = True
+        event = SessionEvent(
+            session_uid=self.uid, seq=session.seq, ts=self.ts, kind=kind, summary=one_line(body) if summary is None else summary,
+            native_id=native_id, native=native, record=state.records - 1, **fields,
         )  # fmt: skip
+        out.events.append(event)
         out.bodies.append(body)
         out.parents.append(self.parent)
-        fork = line.forkedFrom
-        out.originals.append(self.original(fork.sessionId, fork.messageUuid) if fork else None)
+        out.originals.append(self.original(line.forkedFrom) if line.forkedFrom else None)
         self.parent = session.last = native_id
         session.seq += 1
         state.events += 1
@@ -334,10 +355,11 @@ class Fold:
             self.native_id = native_id = f"{native_id}~{checksum(body):08x}"
         return native_id
 
-    def original(self, session: str | None, uuid: str | None) -> str | None:
+    def original(self, fork: Fork) -> str | None:
+        uuid = fork.messageUuid
         if not uuid:
             return None
-        original = uuid if len(uuid) == 36 else f"{session}/{uuid}"
+        original = uuid if len(uuid) == 36 else f"{fork.sessionId}/{uuid}"
         return f"{original}#{self.count}" if self.count else original
 
     def count_usage(self, line: Line) -> None:
@@ -345,16 +367,13 @@ class Fold:
         message = line.message
         if message is None or message.usage is None:
             return
-        most = step = tokens(message.usage)
+        found = tokens(message.usage)
         identity = message.id or ""
-        before = self.state.usage.get(identity) if identity else None
-        if before is not None:
-            if before == most:
-                return
-            step = [max(0, new - old) for new, old in zip(most, before, strict=True)]
-            most = [new + old for new, old in zip(step, before, strict=True)]
-        if any(step):
-            self.step = (identity, step, most)
+        before = self.state.usage.get(identity, NOTHING) if identity else NOTHING
+        added = found[0] - before[0], found[1] - before[1], found[2] - before[2], found[3] - before[3]
+        if max(added) > 0:
+            step = [max(0, more) for more in added]
+            self.step = identity, step, [old + more for old, more in zip(before, step, strict=True)]
 
     def take(self, step: tuple[str, list[int], list[int]]) -> Usage:
         state = self.state

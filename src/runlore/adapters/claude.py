@@ -26,7 +26,7 @@ from ..model import Session
 from . import Normalized, Record, Source
 from . import _claude_words as words
 from ._claude import Block, Call, Line, Outcome
-from ._claude_fold import CALLS, TASKS, Fold, Place, keep
+from ._claude_fold import CALLS, TASKS, Fields, Fold, Place, keep
 from ._jsonl import JsonLines, parse, read_small
 from ._tools import one_line, test_counts, text_of, without_base64
 
@@ -113,20 +113,25 @@ class _Reader(Fold):
         elif not content:
             self.merge("empty")
         else:
-            only_images = all(block.type in ("image", "document") for block in content)
             for n, block in enumerate(content):
                 kind = block.type or words.guess(block)
                 if kind == "tool_result":
                     self.tool_result(line, block)
                 elif kind == "text" and block.text is not None:
                     self.prompt(line, block.text)
-                elif kind in ("image", "document"):
-                    # A picture belongs to the prompt that it comes with; alone it is the prompt.
-                    is_prompt = only_images and n == 0 and not line.isMeta
-                    view = None if is_prompt else "context"
-                    self.emit("user_msg" if is_prompt else "lifecycle", words.shown(block), kind, role="user", view=view)
+                elif kind == "image" or kind == "document":
+                    self.picture(line, block, kind, is_first=n == 0)
                 else:
                     self.unknown_block(n, block)
+
+    def picture(self, line: Line, block: Block, kind: str, is_first: bool) -> None:
+        """A picture belongs to the prompt that it comes with; without one, it is the prompt."""
+        assert line.message is not None
+        others = [other for other in line.message.content or () if isinstance(other, Block) and other.type not in ("image", "document")]
+        if is_first and not others and not line.isMeta:
+            self.emit("user_msg", words.shown(block), kind, role="user")
+        else:
+            self.emit("lifecycle", words.shown(block), kind, role="user", view="context")
 
     def prompt(self, line: Line, text: str) -> None:
         """Text in a user's record, which is what a person typed only when nothing below says otherwise."""
@@ -244,33 +249,46 @@ class _Reader(Fold):
         text = words.result_text(block)
         if text.startswith("<persisted-output>") and self.overflow and (found := words.OVERFLOW.search(text)):
             text = self.overflow.get(found[1], text)
-        raw = line.toolUseResult
         is_error = block.is_error is True
-        outcome = words.NO_OUTCOME if call.action in ("read", "search") else words.outcome_of(raw)
-        kind, native = "tool_result", "tool_result"
-        if is_error and (text.startswith(words.REJECTED) or line.toolDenialKind == "user-rejected" or bytes(raw) == b'"User rejected tool use"'):
-            kind, native, is_error = "human_intervention", "rejected", False
+        outcome = words.NO_OUTCOME if call.action in words.ON_FILES else words.outcome_of(line.toolUseResult)
+        if is_error and self.is_rejection(line, text):
             said = words.SAID.search(text)
-            text = said[1].strip() if said and said[1].strip() else text
-        elif text.startswith(words.CANCELLED):
+            reason = said[1].strip() if said else ""
+            self.emit(
+                "human_intervention", reason or text, "rejected", role="user", tool=call.tool or None, call_id=block.tool_use_id,
+                action=call.action if call.tool else None,
+            )  # fmt: skip
+            return
+        kind = native = "tool_result"
+        exit_code = tests = None
+        if text.startswith(words.CANCELLED):
             native, is_error = "tool_result/cancelled", False
         elif not is_error and (call.tool in words.ASKS or isinstance(outcome.answers, dict) or isinstance(outcome.plan, str)):
             kind = "decision"
-        elif outcome.userModified is True:
-            native = "tool_result/user_modified"
-        exit_code = tests = None
-        if kind == "tool_result" and call.action in ("shell", "other"):
+        elif call.action == "edit":
+            native = "tool_result/user_modified" if words.is_user_modified(line.toolUseResult) else native
+        else:
             exit_code = words.exit_of(call.tool, text, is_error, outcome)
             tests = test_counts(text) if call.is_test else None
-        self.emit(
-            kind, text, native, words.result_summary(text, exit_code, tests), role="user", tool=call.tool or None, call_id=block.tool_use_id,
-            action=call.action if call.tool else None, is_error=is_error, exit_code=exit_code, duration_ms=words.duration_of(outcome),
-            tests=tests, refs=self.started(outcome),
-        )  # fmt: skip
+        fields: Fields = {"role": "user", "call_id": block.tool_use_id, "is_error": is_error}
+        if call.tool:
+            fields["tool"], fields["action"] = call.tool, call.action
+        if outcome is not words.NO_OUTCOME:
+            fields["duration_ms"], fields["refs"] = words.duration_of(outcome), self.started(outcome)
+        if exit_code is not None:
+            fields["exit_code"] = exit_code
+        if tests is not None:
+            fields["tests"] = tests
+        self.emit(kind, text, native, words.result_summary(text, exit_code, tests), **fields)
+
+    def is_rejection(self, line: Line, text: str) -> bool:
+        return text.startswith(words.REJECTED) or line.toolDenialKind == "user-rejected" or bytes(line.toolUseResult) == words.REJECTED_RAW
 
     def started(self, outcome: Outcome) -> tuple[str, ...]:
         """The sessions that a call has started."""
-        names = [f"{word}-{words.clean(value)}" for word, value in (("agent", outcome.agentId), ("journal", outcome.runId)) if isinstance(value, str)]
+        if outcome.agentId is None and outcome.runId is None:
+            return ()
+        names = [f"{word}-{words.clean(name)}" for word, name in (("agent", outcome.agentId), ("journal", outcome.runId)) if isinstance(name, str)]
         return tuple([f"{self.flavor}:{self.state.root}/{name}" for name in names])
 
     def unknown_block(self, n: int, block: Block) -> None:

@@ -192,7 +192,7 @@ class Column:
         return [value.rjust(width) if self.right else pad(value, width) for value in (self.head, *self.values)]
 
 
-def table(columns: list[Column], least: int = 24) -> list[str]:
+def table(columns: list[Column], least: int = 32) -> list[str]:
     """Aligned lines, the heads first. The last column gets what is left of the screen, but at least so much of it."""
     *fixed, last = columns
     width = screen()[0]

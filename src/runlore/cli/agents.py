@@ -1,6 +1,6 @@
-"""Show the agents that runlore can read, and what is stored of each.
+"""Show the agents that runlore can read.
 
-With --json an array of objects: name, label, roots (path, exists, machine), enabled, keeps_days, sources, sessions,
+Where it looks for their sessions, and how much is stored of each. With --json an array of objects: name, label, roots (path, exists, machine), enabled, keeps_days, sources, sessions,
 source_bytes, last_sync.
 """
 

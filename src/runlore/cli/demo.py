@@ -59,5 +59,5 @@ def suggest(folder: Path, store: str) -> None:
     name, value = ("RUNLORE_STORE", store) if os.environ.get("RUNLORE_STORE") else ("RUNLORE_HOME", str(folder))
     begin = f"set {name}={value} &&" if os.name == "nt" else f"{name}={shlex.quote(value)}"
     note("\nTry next:")
-    for words in ("show latest", "ls --errors", "show latest --context 20", "ls --json"):
+    for words in ("show latest", "show latest:shop-api", "show latest:shop-api --context 20", "ls --errors", "ls --json"):
         note(f"  {begin} runlore {words}")

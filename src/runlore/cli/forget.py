@@ -1,6 +1,5 @@
-"""Remove sessions from the store for good. Shows what would go; --yes does it.
-
-Subagents go with their session. Every tier is emptied, and a tombstone keeps the next sync from bringing them back. The
+"""Remove sessions from the store for good.
+Shows what would go; --yes does it. Subagents go with their session. Every tier is emptied, and a tombstone keeps the next sync from bringing them back. The
 agents' own files are never touched. With --json an object: dry_run, sessions, events, source_bytes.
 """
 

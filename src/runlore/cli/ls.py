@@ -1,7 +1,6 @@
 """List sessions, newest first.
-
-With --json an array of objects, one for each session: uid, agent, title, repo, domain, cwd, branch, model, started_at,
-ended_at, outcome, task_ref, machine, parent_uid, relation, events, errors, turns, tokens by kind, usd, source.
+With --json an array of objects: uid, agent, title, repo, domain, cwd, branch, model, started_at, ended_at, outcome, task_ref,
+machine, parent_uid, relation, events, errors, turns, retries, wall_clock_s, …_tokens, usd, source_….
 """
 
 from __future__ import annotations
@@ -22,9 +21,9 @@ SORTS = ("ended", "started", "events", "errors", "tokens", "duration")
 
 @click.command(help=__doc__)
 @filters
-@click.option("--sort", type=click.Choice(SORTS), default="ended", help="Largest or latest first.", metavar="KEY")
-@click.option("-n", "--limit", type=click.IntRange(1), default=50, help="At most so many (50).")
-@click.option("--all", "is_all", is_flag=True, help="All of them.")
+@click.option("--sort", type=click.Choice(SORTS), default="ended", metavar="KEY", help=f"{', '.join(SORTS)}.")
+@click.option("-n", "--limit", type=click.IntRange(1), default=50, metavar="N", help="At most so many (50); --all shows all.")
+@click.option("--all", "is_all", is_flag=True, hidden=True)
 @as_json
 def command(chosen: Filter, sort: str, limit: int, is_all: bool, is_json: bool) -> None:
     with open_store() as (store, config):

@@ -1,4 +1,4 @@
-"""Print the agent's own command that takes a session up again, or run it.
+"""Print the agent's own command that takes a session up again.
 
 With --json an object: session_uid, cwd, command (a list of words).
 """

@@ -1,4 +1,4 @@
-"""Read what the agents have written since the last time, and store it.
+"""Store what the agents have written since the last time.
 
 Only what is new is read; the agents' own files are never changed. With --json an object: found (sources by what became
 of them), agents, sessions, new_sessions, events, copies, skipped, redacted, excluded, forgotten, size, seconds, problems.

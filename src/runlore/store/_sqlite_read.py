@@ -14,9 +14,7 @@ from ..timeline import Tally
 from . import Filter, Resume, SessionLine, SourceState, StreamState, Tail
 from .pieces import LENGTH, OFFSET, SEGMENT_BYTES, SEQ, read_row, unpack, unpack_records
 
-_EVENT = (
-    'seq, ts, kind, parent_seq, tool, action, flags, exit_code, native_id, call_id, summary, "offset", length, rest'
-)
+_EVENT = 'seq, ts, kind, parent_seq, tool, action, flags, exit_code, native_id, call_id, summary, "offset", length, rest'
 _LINE = (
     "uid, flavor, title, repo, domain, cwd, git_branch, model, started_at, ended_at, outcome, task_ref, machine, parent_uid,"
     " relation, events, errors, turns, retries, wall_clock_s, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens,"
@@ -116,10 +114,9 @@ class Reader:
         at, loaded = 0, -1
         for row in self._rows(session, first, last):
             if row[OFFSET] is None:
-                origin = read_row(uid, row).origin
-                if origin:
-                    where, _, seq = origin.rpartition("#")
-                    found.update({row[SEQ]: text for text in self.bodies(where, int(seq), int(seq)).values()} if where != uid else {})
+                copied = self._body_at(read_row(uid, row).origin)
+                if copied is not None:
+                    found[row[SEQ]] = copied
                 continue
             while spans[at][2] < row[SEQ]:
                 at += 1
@@ -128,6 +125,15 @@ class Reader:
                 data, loaded = unpack(body, length, hash_), at
             found[row[SEQ]] = data[row[OFFSET] : row[OFFSET] + row[LENGTH]].decode("utf-8", "replace")
         return found
+
+    def _body_at(self, origin: str | None) -> str | None:
+        """The body of an event named as uid#seq. An origin is never a copy itself, so this ends."""
+        uid, _, seq = (origin or "").rpartition("#")
+        session = self._number(uid)
+        row = None if session is None else next(iter(self._rows(session, int(seq), int(seq))), None)
+        if row is None or row[OFFSET] is None:
+            return None
+        return self.bodies(uid, int(seq), int(seq)).get(int(seq))
 
     def _number(self, uid: str) -> int | None:
         row = self._one("select number from sessions where uid = ?", (uid,))
@@ -202,9 +208,7 @@ class Reader:
             yield from unpack_records(body, length)
 
     def _stream_state(self, session: int, blocks: Sequence[int]) -> StreamState:
-        facts, tally, hash_ = self._one(
-            "select facts, tally, hash from streams where session = ? and block = ?", (session, blocks[0])
-        )
+        facts, tally, hash_ = self._one("select facts, tally, hash from streams where session = ? and block = ?", (session, blocks[0]))
         return StreamState(
             block=blocks[0],
             facts=msgspec.msgpack.decode(facts, type=Facts),

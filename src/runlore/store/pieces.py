@@ -281,9 +281,7 @@ def outside(seq: int) -> int:
     return -1 - seq
 
 
-def rebuild(
-    piece: Piece, state: StreamState | None, replaced: dict[int, list[Any] | None], instead: dict[int, int]
-) -> Piece:
+def rebuild(piece: Piece, state: StreamState | None, replaced: dict[int, list[Any] | None], instead: dict[int, int]) -> Piece:
     """The piece as it is when some rows are copies: None leaves the row out, another row stands in its place, without
     its body. What followed a row that was left out follows `instead`. Every sum over the rows is made again."""
     all_bodies = bodies_of(piece)
@@ -393,6 +391,4 @@ def _usage(buckets: tuple[int, int, int, int, int] | None) -> Usage | None:
     if buckets is None:
         return None
     fresh, output, read, write, reasoning = buckets
-    return Usage(
-        input_tokens=fresh, output_tokens=output, cache_read_tokens=read, cache_write_tokens=write, reasoning_tokens=reasoning
-    )
+    return Usage(input_tokens=fresh, output_tokens=output, cache_read_tokens=read, cache_write_tokens=write, reasoning_tokens=reasoning)

@@ -1,48 +1,37 @@
 """The store in one SQLite file, through apsw, which brings its own current SQLite on every machine.
 
-WAL, one writer, readers never blocked. What is read is in `_sqlite_read.py`; here is how the file is opened and written.
+WAL, one writer, readers never blocked. Here is how the file is opened, locked, cleaned and emptied; what is asked of it is in
+`_sqlite_read.py`, and how a batch is kept in `_sqlite_put.py`.
 """
 
 from __future__ import annotations
 
 import os
-from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
-from hashlib import blake2b
+from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import apsw
 import msgspec
 
-from ..adapters import Facts, Source
+from ..adapters import Facts
 from ..errors import StoreBusy, StoreError, StoreTooNew
-from ..model import BLOCK, SCHEMA_VERSION, format_time
-from ..timeline import Tally, merge
-from . import Batch, Piece, Put, StreamState
-from ._sqlite_read import Reader
-from .pieces import (
-    GONE, LENGTH, OFFSET, PARENT, SEQ, Cleaner, fold_facts, outside, pack_one, pack_records, rebuild, redact_record, redact_row, renumber, unpack,
-    unpack_records, with_origin,
-)  # fmt: skip
+from ..model import BLOCK, format_time
+from ..timeline import Tally
+from ._sqlite_put import INSERT_EVENT, Again, Writer
+from .pieces import LENGTH, OFFSET, Cleaner, pack_one, pack_records, redact_record, redact_row, unpack, unpack_records
 
 MIGRATIONS = Path(__file__).parent / "migrations"
-ALIAS = (
-    "insert or ignore into natives select ?, session, seq from natives"
-    " where hash = ? and session in (select session from streams where source = ?)"
-)
-INSERT_EVENT = f"insert into events values (?{', ?' * 14})"
 
 
-class SqliteStore(Reader):
+class SqliteStore(Writer):
     """See `Store`: the methods are described there."""
 
     def __init__(self, path: str, *, read_only: bool = False) -> None:
         self.path = Path(path).expanduser()
         self.url = str(self.path)
-        self._again: dict[int, _Again] = {}
+        self._again: dict[int, Again] = {}
         self._depth = 0
         try:
             if not read_only:
@@ -140,353 +129,6 @@ class SqliteStore(Reader):
         finally:
             lock.close()
 
-    # ── putting ──────────────────────────────────────────────────────────────────────────────────────────────────────
-    def put(self, batch: Batch) -> Put:
-        done = Put(sessions=set())
-        with self.transaction():
-            number, offset = self._source(batch)
-            if offset != batch.since:
-                return done  # It is there already: this is the second time.
-            gone = self.tombstones()
-            flavor = batch.source.agent
-            for piece in batch.pieces:
-                if piece.session_uid in gone or (piece.facts.parent_uid or "") in gone:
-                    done.forgotten += len(piece.rows)
-                    continue
-                if piece.rows or self._number(piece.session_uid) is not None:
-                    self._put_piece(number, flavor, piece, batch, done)
-            self.db.executemany(ALIAS, ((h, target, number) for h, target in batch.aliases))
-            self._put_rest(number, batch, keep=not done.forgotten)
-            for uid in done.sessions:
-                self._fold(uid)
-        return done
-
-    def _source(self, batch: Batch) -> tuple[int, int]:
-        source = batch.source
-        row = self._one('select number, "offset" from sources where agent = ? and path = ?', (source.agent, source.path))
-        if row is None:
-            self.touch(source, adapter_version=batch.adapter_version, redact_version=batch.redact_version)
-            return self.db.last_insert_rowid(), 0
-        return int(row[0]), int(row[1])
-
-    def _put_piece(self, source: int, flavor: str, piece: Piece, batch: Batch, done: Put) -> None:
-        session = self._session(flavor, piece, batch)
-        again = self._again.get(session)
-        blocks = self._blocks(session, source, fresh=batch.since == 0 and again is None)
-        state = self._stream_state(session, blocks) if batch.since else None
-        piece = self._set_apart_copies(session, piece, state, done)
-        while piece.rows and piece.rows[-1][SEQ] >= len(blocks) * BLOCK:
-            blocks.append(self._add_block(session, source))
-        home = blocks[0]
-        if again is not None and (again.fresh is not None or not again.fits(piece, blocks)):
-            if again.fresh is None:
-                again.fresh = self._add_block(session, source)
-                self.db.execute("update streams set hash = x'' where session = ? and source = ?", (session, source))
-            home = again.fresh
-            piece, blocks = renumber(piece, again.numbers, home), list(range(home + 1))
-        self._link(session, piece, blocks)
-        self._write(session, home, piece, blocks)
-        done.events += len(piece.rows)
-        done.sessions.add(piece.session_uid)
-
-    def _session(self, flavor: str, piece: Piece, batch: Batch) -> int:
-        row = self._one("select number from sessions where uid = ?", (piece.session_uid,))
-        if row is not None:
-            return int(row[0])
-        now = format_time(datetime.now(UTC))
-        self.db.execute(
-            "insert into sessions (uid, flavor, native_session_id, machine, source_path, discovered_at, ingested_at, schema_version)"
-            " values (?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                piece.session_uid, flavor, piece.facts.native_session_id, batch.source.machine, batch.source.path, now, now,
-                SCHEMA_VERSION,
-            ),
-        )  # fmt: skip
-        return self.db.last_insert_rowid()
-
-    def _blocks(self, session: int, source: int, *, fresh: bool) -> list[int]:
-        """The blocks in which this reading of the source numbers its events. A fresh reading takes a new one."""
-        found = self._all(
-            "select block, hash from streams where source = ? and session = ? order by block", (source, session)
-        )
-        if fresh or not found:
-            return [self._add_block(session, source)]
-        # A block that was added because the one before was full has no hash of its own.
-        first = len(found) - 1
-        while first and not found[first][1]:
-            first -= 1
-        return [block for block, _ in found[first:]]
-
-    def _add_block(self, session: int, source: int) -> int:
-        (block,) = self._one("select coalesce(max(block) + 1, 0) from streams where session = ?", (session,))
-        empty = msgspec.msgpack.encode(Facts(native_session_id=""))
-        tally = msgspec.msgpack.encode(Tally())
-        self.db.execute("insert into streams values (?, ?, ?, ?, ?, ?)", (session, block, source, empty, tally, b""))
-        return int(block)
-
-    # ── copies and links ─────────────────────────────────────────────────────────────────────────────────────────────
-    def _set_apart_copies(self, session: int, piece: Piece, state: StreamState | None, done: Put) -> Piece:
-        """Leaves out what this session has already, and turns what another session has into references to it."""
-        known = self._known(piece.natives)
-        for n, original in piece.originals:
-            found = self._known([original]).get(original)
-            if found:
-                known.setdefault(piece.natives[n], []).extend(found)
-        first: dict[int, int] = {}
-        twice = {n for n, h in enumerate(piece.natives) if h and first.setdefault(h, n) != n}
-        if not known and not twice:
-            return piece
-        replaced: dict[int, list[Any] | None] = {}
-        instead: dict[int, int] = {}
-        for n, (h, row) in enumerate(zip(piece.natives, piece.rows, strict=True)):
-            places = known.get(h, [])
-            own = next((seq for number, seq in places if number == session), None)
-            if own is not None or n in twice:
-                replaced[n] = None
-                instead[row[SEQ]] = piece.rows[first[h]][SEQ] if own is None else outside(own)
-            elif places:
-                origin = self._origin(places)
-                # When this session is derived again, others may refer to what it is about to store.
-                if origin is not None and not origin.startswith(piece.session_uid + "#"):
-                    replaced[n] = with_origin(row, origin)
-        if not replaced:
-            return piece
-        done.copies += len(replaced)
-        return rebuild(piece, state, replaced, instead)
-
-    def _known(self, hashes: Sequence[int]) -> dict[int, list[tuple[int, int]]]:
-        found: dict[int, list[tuple[int, int]]] = {}
-        wanted = array("q", [h for h in hashes if h])
-        if not wanted:
-            return found
-        sql = "select n.hash, n.session, n.seq from carray(?) c join natives n on n.hash = c.value"
-        for h, session, seq in self._all(sql, (apsw.carray(wanted),)):
-            found.setdefault(h, []).append((session, seq))
-        return found
-
-    def _origin(self, places: list[tuple[int, int]]) -> str | None:
-        """Where the event happened: of the sessions that have it, the one whose row is not a copy itself."""
-        for session, seq in sorted(places):
-            event = self._event(session, seq)
-            if event is not None:
-                return event.origin or f"{event.session_uid}#{event.seq}"
-        return None
-
-    def _link(self, session: int, piece: Piece, blocks: list[int]) -> None:
-        """Finds the parents that are not in the batch. One that comes later in the stream is no parent."""
-        sql = "select seq from natives where hash = ? and session = ?"
-        for n, parent in piece.links:
-            found = self._one(sql, (parent, session))
-            row = list(piece.rows[n])
-            if found is not None and found[0] < _absolute(row[SEQ], blocks):
-                row[PARENT] = outside(found[0])
-                piece.rows[n] = tuple(row)
-
-    # ── rows ─────────────────────────────────────────────────────────────────────────────────────────────────────────
-    def _write(self, session: int, home: int, piece: Piece, blocks: list[int]) -> None:
-        plain = blocks == [0]  # Nearly always: then numbers in the stream are numbers in the session.
-
-        def rows() -> Iterator[tuple[Any, ...]]:
-            for row in piece.rows:
-                parent = row[PARENT]
-                if plain and (parent is None or parent >= 0):
-                    yield (session, *row)
-                    continue
-                if parent is not None:
-                    parent = outside(parent) if parent < 0 else _absolute(parent, blocks)
-                yield (session, _absolute(row[SEQ], blocks), *row[1:PARENT], parent, *row[PARENT + 1 :])
-
-        self.db.executemany(INSERT_EVENT, rows())
-        natives = sorted((h, session, _absolute(row[SEQ], blocks)) for h, row in zip(piece.natives, piece.rows, strict=True) if h)
-        self.db.executemany("insert or ignore into natives values (?, ?, ?)", natives)
-        for segment in piece.segments:
-            self._write_segment(session, _absolute(segment.first_seq, blocks), _absolute(segment.last_seq, blocks), segment)
-        self.db.execute(
-            "update streams set facts = ?, tally = ?, hash = ? where session = ? and block = ?",
-            (msgspec.msgpack.encode(piece.facts), msgspec.msgpack.encode(piece.tally), piece.hash, session, home),
-        )
-
-    def _write_segment(self, session: int, first: int, last: int, segment: Any) -> None:
-        row = self._one("select id from segments where session = ? and first_seq = ?", (session, first))
-        if row is not None:
-            self.db.execute("delete from search where rowid = ?", row)
-            self.db.execute("delete from segments where id = ?", row)
-            id_ = row[0]
-        else:
-            low = session << 20
-            sql = "select max(id) from segments where id between ? and ?"
-            (top,) = self._one(sql, (low, low | 0xFFFFF))
-            id_ = low if top is None else top + 1
-            if id_ > low | 0xFFFFF:
-                raise StoreError("a session has more than a million segments")
-        self.db.execute(
-            "insert into segments values (?, ?, ?, ?, ?, ?, ?)",
-            (id_, session, first, last, segment.length, segment.hash, segment.body),
-        )
-        self.db.execute(
-            "insert into search (rowid, prompt, reply, tool) values (?, ?, ?, ?)",
-            (id_, segment.prompt, segment.reply, segment.tool),
-        )
-
-    def _put_rest(self, source: int, batch: Batch, *, keep: bool) -> None:
-        if keep:
-            self.db.executemany(
-                "insert or replace into records values (?, ?, ?, ?, ?)", ((source, *record) for record in batch.records)
-            )
-        self.db.executemany(
-            "insert or ignore into skips values (?, ?, ?)", ((source, skip.offset, skip.reason) for skip in batch.skips)
-        )
-        (merged,) = self._one("select merged from sources where number = ?", (source,))
-        totals = msgspec.json.decode(merged, type=dict[str, int]) if batch.since else {}
-        for word, count in batch.merged.items():
-            totals[word] = totals.get(word, 0) + count
-        at = batch.position
-        self.db.execute(
-            'update sources set size = ?, mtime_ns = ?, inode = ?, "offset" = ?, head = ?, tail = ?, records = ?, carry = ?,'
-            " adapter_version = ?, redact_version = ?, merged = ?, synced_at = ?, missing_at = iif(?, missing_at, null), problem = null where number = ?",
-            (
-                batch.source.size, batch.source.mtime_ns, batch.source.inode, at.offset, at.head, at.tail, at.records,
-                batch.carry, batch.adapter_version, batch.redact_version, msgspec.json.encode(totals).decode(),
-                format_time(datetime.now(UTC)), batch.is_gone, source,
-            ),
-        )  # fmt: skip
-
-    def _fold(self, uid: str) -> None:
-        """Writes what is a sum over the session's streams."""
-        (session,) = self._one("select number from sessions where uid = ?", (uid,))
-        rows = self._all(
-            "select s.facts, s.tally, s.hash, q.path, q.size, q.missing_at from streams s join sources q on q.number = s.source"
-            " where s.session = ? and s.hash != x'' order by s.block",
-            (session,),
-        )
-        if not rows:
-            return
-        facts = fold_facts([msgspec.msgpack.decode(row[0], type=Facts) for row in rows])
-        tally = merge([msgspec.msgpack.decode(row[1], type=Tally) for row in rows])
-        hashes = b"".join(row[2] for row in rows)
-        content = hashes if len(rows) == 1 else blake2b(hashes, digest_size=16).digest()
-        title = facts.title or tally.first_prompt
-        used = tally.usage
-        files = {row[3]: (row[4], row[5]) for row in rows}
-        missing = None if any(gone is None for _, gone in files.values()) else max(gone for _, gone in files.values())
-        self.db.execute(
-            "update sessions set title = ?, cwd = ?, git_branch = ?, model = ?, task_ref = coalesce(?, task_ref), parent_uid = ?,"
-            " relation = ?, repo = coalesce(repo, ?), started_at = ?, ended_at = ?, events = ?, errors = ?, turns = ?, retries = ?,"
-            " wall_clock_s = ?, input_tokens = ?, output_tokens = ?, cache_read_tokens = ?, cache_write_tokens = ?,"
-            " reasoning_tokens = ?, last_seq = (select coalesce(max(seq), -1) from events where session = ?), content_hash = ?,"
-            " source_path = ?, source_bytes = ?, source_missing_at = ? where number = ?",
-            (
-                title, facts.cwd, facts.git_branch, facts.model, facts.task_ref, facts.parent_uid, facts.relation, facts.repo,
-                _iso(tally.started_at), _iso(tally.ended_at), tally.events, tally.errors, tally.turns, tally.retries,
-                tally.wall_clock_s, used.input_tokens, used.output_tokens, used.cache_read_tokens, used.cache_write_tokens,
-                used.reasoning_tokens, session, content.hex(), rows[0][3], sum(size for size, _ in files.values()), missing, session,
-            ),
-        )  # fmt: skip
-
-    # ── sources read again ───────────────────────────────────────────────────────────────────────────────────────────
-    def rewrite(self, source: int, batches: Iterable[Batch]) -> Put:
-        total = Put(sessions=set())
-        with self.transaction():
-            before = self._all("select session, block from streams where source = ?", (source,))
-            self._rewind(source)
-            present: set[int] = set()
-            for batch in batches:
-                for piece in batch.pieces:
-                    present.update(piece.natives)
-                _add(total, self.put(batch))
-            for session, block in before:
-                self._mark_gone(session, block, present)
-        return total
-
-    def _mark_gone(self, session: int, block: int, present: set[int]) -> None:
-        low, high = block * BLOCK, (block + 1) * BLOCK - 1
-        sql = "select seq, hash from natives where session = ? and seq between ? and ?"
-        seen = {seq for seq, h in self._all(sql, (session, low, high)) if h in present}
-        sql = "select seq from events where session = ? and seq between ? and ? and native_id is not null"
-        gone = [(session, seq) for (seq,) in self._all(sql, (session, low, high)) if seq not in seen]
-        self.db.executemany(f"update events set flags = flags | {GONE} where session = ? and seq = ?", gone)
-
-    def rederive(self, source: int, batches: Iterable[Batch]) -> Put:
-        total = Put(sessions=set())
-        with self.transaction():
-            streams = self._all("select session, block from streams where source = ?", (source,))
-            try:
-                for session, block in streams:
-                    self._take_out(session, block)
-                self._rewind(source)
-                for batch in batches:
-                    _add(total, self.put(batch))
-            finally:
-                self._again = {}
-            for (uid,) in self._all(
-                "select distinct uid from sessions join streams on session = number where source = ?", (source,)
-            ):
-                self._fold(uid)
-        return total
-
-    def _take_out(self, session: int, block: int) -> None:
-        """Drops the events of a block and remembers which native id had which number."""
-        low, high = block * BLOCK, (block + 1) * BLOCK - 1
-        span = (session, low, high)
-        old = self._again.setdefault(session, _Again()).numbers
-        sql = (
-            "select n.hash, n.seq from natives n join events e on e.session = n.session and e.seq = n.seq"
-            " where n.session = ? and n.seq between ? and ?"
-        )
-        old.update(self.db.execute(sql, span))
-        self.db.execute("delete from natives where session = ? and seq between ? and ?", span)
-        self.db.execute("delete from events where session = ? and seq between ? and ?", span)
-        self._drop_segments("session = ? and first_seq between ? and ?", span)
-        self.db.execute(
-            "update streams set tally = ?, hash = x'' where session = ? and block = ?",
-            (msgspec.msgpack.encode(Tally()), session, block),
-        )
-
-    def _rewind(self, source: int) -> None:
-        self.db.execute("delete from records where source = ?", (source,))
-        self.db.execute("delete from skips where source = ?", (source,))
-        self.db.execute('update sources set "offset" = 0, records = 0, carry = null where number = ?', (source,))
-
-    # ── sources ──────────────────────────────────────────────────────────────────────────────────────────────────────
-    def touch(self, source: Source, *, adapter_version: int, redact_version: str, problem: str | None = None) -> None:
-        with self.transaction():
-            self.db.execute(
-                "insert into sources (agent, path, root, machine, size, mtime_ns, inode, adapter_version, redact_version, discovered_at,"
-                " problem) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) on conflict (agent, path) do update set"
-                " size = excluded.size, mtime_ns = excluded.mtime_ns, inode = excluded.inode, problem = excluded.problem,"
-                " missing_at = null",
-                (
-                    source.agent, source.path, source.root, source.machine, source.size, source.mtime_ns, source.inode,
-                    adapter_version, redact_version, format_time(datetime.now(UTC)), problem,
-                ),
-            )  # fmt: skip
-
-    def move_source(self, number: int, source: Source) -> None:
-        with self.transaction():
-            self.db.execute(
-                "update sources set path = ?, root = ?, machine = ?, missing_at = null where number = ?",
-                (source.path, source.root, source.machine, number),
-            )
-            self._fold_all(number)
-
-    def miss_sources(self, numbers: Sequence[int], when: datetime) -> None:
-        with self.transaction():
-            for number in numbers:
-                self.db.execute("update sources set missing_at = ? where number = ?", (format_time(when), number))
-                self._fold_all(number)
-
-    def _fold_all(self, source: int) -> None:
-        sql = "select distinct uid from sessions join streams on session = number where source = ?"
-        for (uid,) in self._all(sql, (source,)):
-            self._fold(uid)
-
-    def set_places(self, found: dict[str, tuple[str | None, str | None, str | None]]) -> None:
-        with self.transaction():
-            self.db.executemany(
-                "update sessions set repo = coalesce(?, repo), domain = ?, task_ref = coalesce(task_ref, ?) where uid = ?",
-                [(*facts, uid) for uid, facts in found.items()],
-            )
-
     # ── redaction, forgetting, space ─────────────────────────────────────────────────────────────────────────────────
     def redact_again(self, source: int, version: str, cleaner: Cleaner) -> int:
         changed = 0
@@ -568,45 +210,13 @@ class SqliteStore(Reader):
         self.db.execute("vacuum")
         self.db.pragma("wal_checkpoint", "truncate")
 
-    def _drop_segments(self, where: str, bindings: tuple[Any, ...]) -> None:
-        ids = self._all(f"select id from segments where {where}", bindings)
-        self.db.executemany("delete from search where rowid = ?", ids)
-        self.db.executemany("delete from segments where id = ?", ids)
-
     def compact(self) -> None:
         self.db.pragma("incremental_vacuum", 1000)
         self.db.pragma("optimize")
         self.db.pragma("wal_checkpoint", "truncate")
 
 
-class _Again:
-    """A session that is being derived again: the numbers its native ids had, and the block for those that had none."""
-
-    def __init__(self) -> None:
-        self.numbers: dict[int, int] = {}
-        self.fresh: int | None = None
-
-    def fits(self, piece: Piece, blocks: list[int]) -> bool:
-        """Whether counting on gives every event the number it had."""
-        return all(self.numbers.get(h) == _absolute(row[SEQ], blocks) for h, row in zip(piece.natives, piece.rows, strict=True))
-
-
 def migrations() -> list[tuple[int, str]]:
     """The numbered steps from an empty file to the present format."""
     files = sorted(MIGRATIONS.glob("[0-9]*.sql"))
     return [(int(file.name[:4]), file.read_text(encoding="utf-8")) for file in files]
-
-
-def _absolute(seq: int, blocks: list[int]) -> int:
-    return blocks[seq // BLOCK] * BLOCK + seq % BLOCK
-
-
-def _iso(value: datetime | None) -> str | None:
-    return format_time(value) if value else None
-
-
-def _add(total: Put, more: Put) -> None:
-    total.sessions |= more.sessions
-    total.events += more.events
-    total.copies += more.copies
-    total.forgotten += more.forgotten

@@ -1,0 +1,170 @@
+"""Sync by itself every few minutes: on, off or status.
+
+Uses what the system has for it: a systemd user timer, launchd, or the Task Scheduler. With --json an object: manager, on,
+every_minutes, command, files (path → text).
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import msgspec
+
+from ..errors import RunloreError
+from ._options import as_json
+from ._out import echo, note, one_line, write_json
+
+NAME = "runlore-sync"
+LABEL = "io.github.runlore.sync"
+KEPT = ("RUNLORE_HOME", "RUNLORE_STORE")
+"""Variables that say which store is meant: the job gets them as they are now."""
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """How a manager is told: the files it reads, and the commands that switch it."""
+
+    manager: str
+    files: dict[str, str]
+    on: list[list[str]]
+    off: list[list[str]]
+    status: list[str]
+
+
+@click.command(help=__doc__)
+@click.argument("what", type=click.Choice(["on", "off", "status"]))
+@click.option("--every", type=click.IntRange(1, 1439), default=15, metavar="MINUTES", help="How often (15).")
+@click.option("--dry-run", is_flag=True, help="Print the files and commands; change nothing.")
+@as_json
+def command(what: str, every: int, dry_run: bool, is_json: bool) -> None:
+    words = [background_python(), "-m", "runlore", "sync"]
+    job = make_job(sys.platform, words, every, {name: os.environ[name] for name in KEPT if os.environ.get(name)})
+    steps = {"on": job.on, "off": job.off, "status": []}[what]
+    if dry_run and not is_json:
+        show(job, steps)
+        return
+    if what != "status" and not dry_run:
+        switch(job, what == "on", steps)
+    is_on = not dry_run and start(job.status).returncode == 0
+    if is_json:
+        write_json({"manager": job.manager, "on": is_on, "every_minutes": every, "command": words, "files": job.files})
+    elif what == "on":
+        note(f"on: {job.manager} runs `runlore sync` every {every} minutes; `runlore autostart off` ends it")
+    else:
+        echo("on" if is_on else "off")
+
+
+def make_job(platform: str, words: list[str], every: int, env: dict[str, str]) -> Job:
+    """Raises RunloreError on a system of which we know no manager."""
+    if platform.startswith("linux"):
+        return systemd(words, every, env)
+    if platform == "darwin":
+        return launchd(words, every, env)
+    if platform == "win32":
+        return scheduler(words, every)
+    raise RunloreError(f"autostart does not know this system ({platform}); let its scheduler run `runlore sync`")
+
+
+def systemd(words: list[str], every: int, env: dict[str, str]) -> Job:
+    folder = Path(os.environ.get("XDG_CONFIG_HOME") or "~/.config").expanduser() / "systemd/user"
+    settings = "".join(f"Environment={quoted(f'{name}={value}')}\n" for name, value in env.items())
+    service = (
+        "[Unit]\nDescription=Store what coding agents have written\n\n"
+        f"[Service]\nType=oneshot\nNice=10\n{settings}ExecStart={' '.join(quoted(word).replace('$', '$$') for word in words)}\n"
+    )
+    timer = (
+        f"[Unit]\nDescription=runlore sync every {every} minutes\n\n"
+        f"[Timer]\nOnStartupSec=2min\nOnUnitActiveSec={every}min\n\n[Install]\nWantedBy=timers.target\n"
+    )
+    control = ["systemctl", "--user"]
+    return Job(
+        manager="systemd",
+        files={str(folder / f"{NAME}.service"): service, str(folder / f"{NAME}.timer"): timer},
+        on=[[*control, "daemon-reload"], [*control, "enable", "--now", f"{NAME}.timer"]],
+        off=[[*control, "disable", "--now", f"{NAME}.timer"]],
+        status=[*control, "is-active", "--quiet", f"{NAME}.timer"],
+    )
+
+
+def quoted(word: str) -> str:
+    """A word as a unit file takes it: `%` begins a placeholder. (In a command `$` does as well.)"""
+    word = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
+    return f'"{word}"'
+
+
+def launchd(words: list[str], every: int, env: dict[str, str]) -> Job:
+    import plistlib
+
+    path = Path("~/Library/LaunchAgents").expanduser() / f"{LABEL}.plist"
+    settings = {"Label": LABEL, "ProgramArguments": words, "StartInterval": every * 60, "RunAtLoad": True, "ProcessType": "Background"}
+    text = plistlib.dumps({**settings, **({"EnvironmentVariables": env} if env else {})}).decode()
+    domain = f"gui/{os.getuid() if hasattr(os, 'getuid') else 0}"
+    return Job(
+        manager="launchd",
+        files={str(path): text},
+        on=[["launchctl", "bootstrap", domain, str(path)]],
+        off=[["launchctl", "bootout", f"{domain}/{LABEL}"]],
+        status=["launchctl", "print", f"{domain}/{LABEL}"],
+    )
+
+
+def scheduler(words: list[str], every: int) -> Job:
+    """The Task Scheduler gives a task the user's own environment, so variables must be set there."""
+    task = ["/TN", NAME]
+    run = subprocess.list2cmdline(words)
+    return Job(
+        manager="Task Scheduler",
+        files={},
+        on=[["schtasks", "/Create", *task, "/SC", "MINUTE", "/MO", str(every), "/TR", run, "/F"]],
+        off=[["schtasks", "/Delete", *task, "/F"]],
+        status=["schtasks", "/Query", *task],
+    )
+
+
+def background_python() -> str:
+    """This interpreter; on Windows the one that opens no window."""
+    quiet = Path(sys.executable).with_name("pythonw.exe")
+    return str(quiet) if os.name == "nt" and quiet.exists() else sys.executable
+
+
+def switch(job: Job, is_on: bool, steps: list[list[str]]) -> None:
+    """Writes the files before it is switched on, and removes them after it was switched off."""
+    if is_on:
+        start(job.status)  # Raises when the manager is not there, before anything is written.
+    for path, text in job.files.items() if is_on else ():
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        Path(path).write_text(text, encoding="utf-8")
+    try:
+        for step in steps:
+            done = start(step)
+            if done.returncode and is_on:
+                raise RunloreError(f"{job.manager} refused: {one_line(done.stderr or done.stdout) or f'exit {done.returncode}'}")
+    except RunloreError:
+        remove(job)
+        raise
+    if not is_on:
+        remove(job)
+
+
+def remove(job: Job) -> None:
+    for path in job.files:
+        Path(path).unlink(missing_ok=True)
+
+
+def start(words: list[str]) -> subprocess.CompletedProcess[str]:
+    try:
+        return subprocess.run(words, capture_output=True, text=True, errors="replace", check=False, timeout=60)
+    except FileNotFoundError:
+        raise RunloreError(f"{words[0]} is not on this machine; let another scheduler run `runlore sync`") from None
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise RunloreError(f"{words[0]}: {error}") from None
+
+
+def show(job: Job, steps: list[list[str]]) -> None:
+    for path, text in job.files.items():
+        echo(f"# {path}\n{text}")
+    for step in steps:
+        echo(subprocess.list2cmdline(step))

@@ -1,0 +1,77 @@
+"""The law, through a whole sync: cut the input anywhere, also in the middle of a line, and the store is the same."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runlore import config, pipeline
+from runlore.store import Filter, Store, open_store
+
+FIXTURES = Path(__file__).parent / "adapters" / "fixtures"
+CASES = sorted(case for case in FIXTURES.glob("*/*") if (case / "root").is_dir())
+
+
+def contents(store: Store) -> dict[str, Any]:
+    """All that a store says of its sessions, without when it was told."""
+    found: dict[str, Any] = {}
+    for line in store.sessions(Filter(parents_only=False)):
+        session = store.session(line.uid)
+        assert session is not None
+        plain = session.to_dict()
+        for name in ("discovered_at", "ingested_at"):
+            del plain[name]
+        events = [event.to_dict() for event in store.events(line.uid)]
+        for event in events:  # The segment's id holds the session's number, which follows from the order of arrival.
+            event["payload_ref"] = event["payload_ref"] and event["payload_ref"].partition(":")[2]
+        found[line.uid] = {"session": plain, "events": events, "bodies": store.bodies(line.uid)}
+    skips = [(Path(path).name, offset, reason) for path, offset, reason in store.skips()]
+    return {"sessions": found, "skips": skips}
+
+
+def grow(source: Path, target: Path, pieces: int, rng: random.Random, after: Callable[[], object]) -> None:
+    """Writes a copy of the files below `source`, one after another, in so many pieces each."""
+    shutil.copytree(source, target)
+    files = sorted(target.rglob("*.jsonl"))
+    whole = {file: file.read_bytes() for file in files}
+    for number, file in enumerate(files):
+        file.write_bytes(b"")
+        os.utime(file, ns=(number, number))
+    for number, (file, data) in enumerate(whole.items()):
+        cuts = sorted(rng.randrange(len(data) + 1) for _ in range(pieces - 1)) if data else []
+        for first, last in zip([0, *cuts], [*cuts, len(data)], strict=True):
+            with file.open("ab") as out:
+                out.write(data[first:last])
+            os.utime(file, ns=(number, last))
+            after()
+        os.utime(file, ns=(number, number))
+    after()
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.parent.name}-{case.name}")
+def test_a_source_read_in_pieces_is_stored_as_if_read_at_once(case: Path, tmp_path: Path, loops: Callable[[int], int]) -> None:
+    agent, root = case.parent.name, tmp_path / "root"
+    settings = config.load()
+
+    def sync(url: str) -> Store:
+        store = open_store(url)
+        pipeline.sync(store, settings, agents=[agent], roots=[str(root)])
+        return store
+
+    def many(url: str) -> None:
+        sync(url).close()
+
+    grow(case / "root", root, 1, random.Random(0), lambda: None)
+    at_once = contents(sync(str(tmp_path / "once.db")))
+    assert at_once["sessions"], "a fixture has something to store"
+    for seed in range(loops(10)):
+        shutil.rmtree(root)
+        url = str(tmp_path / f"pieces{seed}.db")
+        grow(case / "root", root, 2 + seed % 9, random.Random(seed), lambda url=url: many(url))  # type: ignore[misc]
+        assert contents(open_store(url)) == at_once
