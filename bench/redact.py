@@ -337,19 +337,18 @@ def shape(rng: random.Random, template: str) -> str:
 def value(rng: random.Random) -> str:
     """A password or key as people and consoles make them."""
     word = rng.choice("Summer Winter Dragon Falcon Monkey Coffee Purple Rocket".split())
-    return rng.choice(
-        [
-            lambda: shape(rng, f"<a{rng.randint(16, 64)}>"),
-            lambda: shape(rng, f"<h{rng.choice([32, 40, 64])}>"),
-            lambda: shape(rng, f"<b{rng.choice([22, 43])}>") + "=",
-            lambda: shape(rng, f"<l{rng.randint(20, 40)}>"),
-            lambda: shape(rng, f"<w{rng.randint(20, 48)}>"),
-            lambda: shape(rng, f"<a{rng.randint(8, 15)}>"),
-            lambda: word + str(rng.randint(100, 9999)) + rng.choice("!#%*"),
-            lambda: shape(rng, "<a5>") + rng.choice("!@#%^*") + shape(rng, "<a5>") + rng.choice("!@#%^*"),
-            lambda: shape(rng, "<h8>-<h4>-<h4>-<h4>-<h12>"),
-        ]
-    )()
+    makes: list[Callable[[], str]] = [
+        lambda: shape(rng, f"<a{rng.randint(16, 64)}>"),
+        lambda: shape(rng, f"<h{rng.choice([32, 40, 64])}>"),
+        lambda: shape(rng, f"<b{rng.choice([22, 43])}>") + "=",
+        lambda: shape(rng, f"<l{rng.randint(20, 40)}>"),
+        lambda: shape(rng, f"<w{rng.randint(20, 48)}>"),
+        lambda: shape(rng, f"<a{rng.randint(8, 15)}>"),
+        lambda: word + str(rng.randint(100, 9999)) + rng.choice("!#%*"),
+        lambda: shape(rng, "<a5>") + rng.choice("!@#%^*") + shape(rng, "<a5>") + rng.choice("!@#%^*"),
+        lambda: shape(rng, "<h8>-<h4>-<h4>-<h4>-<h12>"),
+    ]
+    return rng.choice(makes)()
 
 
 def planted_shapes(seed: int, each: int = 5) -> Iterator[tuple[str, str, str]]:
@@ -431,18 +430,22 @@ def speed(folder: Path) -> None:
         chunks.append(raw[at:end])
         at = end
     redactor = Redactor(b"bench" * 8)
-    redactor.suspects(chunks[0])
-    best, flagged = min((_timed(lambda: [redactor.suspects(chunk) for chunk in chunks]) for _ in range(3)), key=lambda r: r[0])
-    offsets, count = sum(map(len, flagged)), raw.count(b"\n")
+    first, _ = _timed(lambda: redactor.suspects(chunks[0]))
+    scan, flagged = min((_timed(lambda: [redactor.suspects(chunk) for chunk in chunks]) for _ in range(3)), key=lambda run: run[0])
     lines = [_line(chunk, at) for chunk, found in zip(chunks, flagged, strict=True) for at in found]
-    print(
-        f"suspects: {len(raw) / 1e6 / best:.0f} MB/s; {offsets / max(1, count):.1%} of lines, {sum(map(len, lines)) / len(raw):.1%} of bytes"
-    )
-    decoded = [json.loads(line) for line in lines if line.startswith(b"{") and line.endswith(b"}")]
-    taken, _ = _timed(lambda: [redactor.value(each) for each in decoded])
-    print(
-        f"value on those: {taken:.2f} s, {sum(map(len, lines)) / 1e6 / taken:.0f} MB/s; in all {len(raw) / 1e6 / (best + taken):.0f} MB/s of transcript"
-    )
+    decoded = [value for line in lines for value in _decoded(line)]
+    search, _ = _timed(lambda: [redactor.value(each) for each in decoded])
+    size, suspect = len(raw) / 1e6, sum(map(len, lines)) / 1e6
+    print(f"suspects: {size / scan:.0f} MB/s of CPU time ({len(chunks[0]) / 1e6 / first:.0f} on the first chunk)")
+    print(f"flagged: {len(lines) / len(raw.splitlines()):.1%} of lines, {suspect / size:.1%} of bytes")
+    print(f"value on those: {search:.2f} s, {suspect / search:.0f} MB/s; both together {size / (scan + search):.0f} MB/s")
+
+
+def _decoded(line: bytes) -> list[Any]:
+    try:
+        return [json.loads(line)]
+    except ValueError:
+        return []
 
 
 def _line(chunk: bytes, at: int) -> bytes:

@@ -90,9 +90,8 @@ def _value(data: bytes, start: int, name_end: int) -> tuple[int, int] | None:
         return None
     if name.lower() == "pass" and (how == "told" or (not quote and b"=" not in separator.group())):
         return None  # A verb, or the verdict on a test.
-    if how == "told":
-        if quote or name.startswith("-") or (name.isupper() and "_" in name):
-            how = "assign"
+    if how == "told" and (quote or name.startswith("-") or (name.isupper() and "_" in name)):
+        how = "assign"
     return (body.start(), end) if _is_secret(value.decode("utf-8", "replace"), level, how, bool(quote), name) else None
 
 
@@ -110,44 +109,40 @@ def _content(data: bytes, start: int, level: int, name: str) -> tuple[int, int] 
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _BENIGN_LAST = frozenset(
-    "url uri endpoint file files path dir id ids name names type types count counts limit length len size expiry expires expiration ttl age at "
-    "in prefix suffix field fields label header param params policy regex pattern min max provider method mode status required enabled version "
-    "index map list class column hint placeholder usage budget input output error errors err manager store storage service helper format "
-    "reset rotation strength input cost price rate date time timestamp description desc message msg title text algorithm alg hash digest "
-    "fingerprint checksum arn ref reference source env var variable config settings handler callback host port user username email "
-    "scope scopes issuer audience number num word words board board pair pairs event events press code down up binding bindings by "
-    "validator validation generator".split()
+    "url uri endpoint file files path dir id ids name names type types count counts limit length len size expiry expires expiration ttl "
+    "age at in prefix suffix field fields label header param params policy regex pattern min max provider method mode status required "
+    "enabled version index map list class column hint placeholder usage budget input output error errors err manager store storage "
+    "service helper format reset rotation strength cost price rate date time timestamp description desc message msg title text algorithm "
+    "alg hash digest fingerprint checksum arn ref reference source env var variable config settings handler callback host port user "
+    "username email scope scopes issuer audience number num word words board pair pairs event events press code down up binding bindings "
+    "by validator validation generator".split()
 )
-_WEAK_BEFORE_KEY = frozenset(
-    "public primary foreign cache sort partition hash range row dict map object idempotency dedupe i18n translation locale index composite "
-    "natural surrogate unique group routing event hot short shift ctrl alt arrow enter return escape lookup search the cookie storage query "
-    "state react list item config property field column json registry feature flag issue project deploy".split()
+_PLAIN_KEYS = frozenset(  # Before `key`: a name in a table, a keyboard or a cache.
+    "public primary foreign cache sort partition hash range row dict map object idempotency dedupe i18n translation locale index "
+    "composite natural surrogate unique group routing event hot short shift ctrl alt arrow enter return escape lookup search the cookie "
+    "storage query state react list item config property field column json registry feature flag issue project deploy".split()
 )
+_SECRET_WORDS = frozenset("secret secrets token apikey credential credentials cred creds authtoken".split())
+_SECRET_KEYS = tuple(f"{what}key" for what in "api access secret private auth account shared signing encryption master".split())
+_PASSWORDS = ("password", "passwd", "pwd", "passphrase", "passcode")
 
 
 @lru_cache(4096)
 def _level(name: str) -> int:
-    """How telling a name is: 0 not at all, 1 weak (`cache`-like keys are 0), 2 a secret, 3 a password."""
+    """How telling a name is: 0 not at all, 1 hardly, 2 it names a secret, 3 a password, which may be made of words."""
     words = [word.lower() for word in _WORD.findall(name)]
     while words and (words[-1].isdigit() or words[-1] in ("value", "val", "string", "str", "here", "data", "env", "b", "base")):
         words.pop()
     if not words or words[-1] in _BENIGN_LAST:
         return 0
-    joined = "".join(words)
-    last = words[-1]
-    if last in ("password", "passwd", "pwd", "passphrase", "passcode", "pass", "passw") or joined.endswith(("password", "passwd", "pwd")):
+    joined, last = "".join(words), words[-1]
+    if last == "pass" or joined.endswith(_PASSWORDS):
         return 3
-    if last in ("secret", "token", "apikey", "credential", "credentials", "creds", "authtoken", "secrets", "cred"):
-        return 2
-    if joined.endswith(("apikey", "accesskey", "secretkey", "privatekey", "authkey", "accountkey", "sharedkey", "signingkey", "encryptionkey", "masterkey")):
-        return 2
-    if joined.endswith(("token", "secret")) and last not in ("nexttoken", "tokens"):
+    if last in _SECRET_WORDS or joined.endswith(("token", "secret", *_SECRET_KEYS)):
         return 2
     if last == "key":
-        return 0 if len(words) > 1 and words[-2] in _WEAK_BEFORE_KEY else 1
-    if last == "auth" or "secret" in words or "password" in words:
-        return 1
-    return 0
+        return 0 if len(words) > 1 and words[-2] in _PLAIN_KEYS else 1
+    return 1 if last == "auth" or "secret" in words or "password" in words else 0
 
 
 @lru_cache(4096)
@@ -174,7 +169,9 @@ def is_placed(value: str, kind: str) -> bool:
 
 
 _FAKE = re.compile(r"(?i)x{6,}|\*{3,}|\.{3,}|0{10,}|redacted|placeholder|your[-_]|[-_]here\b|insert|changeme")
-_STOCK = frozenset("password passwd pass pwd secret token postgres guest root admin user test example mypassword pw key hunter2 xxx foo bar".split())
+_STOCK = frozenset(
+    "password passwd pass pwd secret token postgres guest root admin user test example mypassword pw key hunter2 xxx foo bar".split()
+)
 
 
 @lru_cache(4096)
@@ -217,10 +214,10 @@ def entropy(value: str) -> float:
 
 # The commonest pairs of letters in English: nine of ten pairs in words and identifiers, one of four in random letters.
 _PAIRS = frozenset(
-    "th he in er an re on at en nd ti es or te of ed is it al ar st to nt ng se ha as ou io le ve co me de hi ri ro ic ne ea ra ce li ch ll "
-    "be ma si om ur ca el ta la ns di fo ho pe ec pr no ct us ac ot il tr ly nc et ut ss so rs un lo wa ge ie wh ee wi em ad ol rt po we na "
-    "ul ni ts mo ow pa im mi ai sh ir su id os iv ia am fi ci vi pl ig tu ev ld ry mp fe bl ab gh ty op wo sa ay ex ke fr oo av ag if ap gr "
-    "od bo sp rd do uc bu ei ov by rm ep tt oc fa ef cu rn sc gi da cr cl du ga qu ue ff ba ey ls va um pp up lu go".split()
+    "th he in er an re on at en nd ti es or te of ed is it al ar st to nt ng se ha as ou io le ve co me de hi ri ro ic ne ea ra ce li ch "
+    "ll be ma si om ur ca el ta la ns di fo ho pe ec pr no ct us ac ot il tr ly nc et ut ss so rs un lo wa ge ie wh ee wi em ad ol rt po "
+    "we na ul ni ts mo ow pa im mi ai sh ir su id os iv ia am fi ci vi pl ig tu ev ld ry mp fe bl ab gh ty op wo sa ay ex ke fr oo av ag "
+    "if ap gr od bo sp rd do uc bu ei ov by rm ep tt oc fa ef cu rn sc gi da cr cl du ga qu ue ff ba ey ls va um pp up lu go".split()
 )
 
 

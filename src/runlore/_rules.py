@@ -257,7 +257,7 @@ _HEADER = r"[A-Z][A-Za-z-]{2,20}: [^\r\n\\\"]{1,120}"
 _B64 = "[A-Za-z0-9+/=]"
 _ARMOUR = rf"(?:{_HEADER}{_BREAK}+){{0,4}}[A-Za-z0-9+/]{{16,}}=*(?:{_BREAK}+{_B64}{{30,}})*"
 _USERINFO = r"[^\s/@:\"'<>\x60\\|(){}$]"
-_SECRET = r"[^\s/@\"'<>\x60\\|{}]"
+_WORD = r"[^\s/@\"'<>\x60\\|{}]"
 
 _AT = r":\\*/\\*/[^\s/@\"<>]{4,}@"
 
@@ -275,14 +275,20 @@ PLACED = (
         gate=r"-----BEGIN (?:[A-Z0-9 ]{0,40}PRIVATE KEY|OpenVPN Static key)",
     ),
     Rule("private-key", rf"Private-Lines: [0-9]+{_BREAK}+({_B64}{{16,}}(?:{_BREAK}+{_B64}{{16,}})*)", gate=r"Private-Lines: [0-9]"),
-    Rule("url-password", rf":\\*/\\*/{_USERINFO}{{0,80}}:({_SECRET}{{3,200}})@[\w\[$%{{.-]", gate=_AT),
+    Rule("url-password", rf":\\*/\\*/{_USERINFO}{{0,80}}:({_WORD}{{3,200}})@[\w\[$%{{.-]", gate=_AT),
     Rule("url-token", rf":\\*/\\*/({_USERINFO}{{16,200}}):?(?:x-oauth-basic)?@[\w\[.-]", gate=_AT),
     Rule("slack", r"hooks\.slack(?:-gov)?\.com\\*/[a-z]{4,12}\\*/([\w/\\-]{20,})", gate=r"hooks\.slack"),
-    Rule("discord", r"discord(?:app)?\.com\\*/api\\*/(?:v[0-9]+\\*/)?webhooks\\*/([0-9]{10,21}\\*/[\w-]{40,})", gate=r"discord(?:app)?\.com"),
+    Rule(
+        "discord", r"discord(?:app)?\.com\\*/api\\*/(?:v[0-9]+\\*/)?webhooks\\*/([0-9]{10,21}\\*/[\w-]{40,})", gate=r"discord(?:app)?\.com"
+    ),
     Rule("teams", r"webhook\.office\.com\\*/webhookb2\\*/([\w/\\@-]{40,})", gate=r"webhook\.office\.com"),
     Rule("zapier", r"hooks\.zapier\.com\\*/hooks\\*/catch\\*/([0-9]+\\*/[A-Za-z0-9]+)", gate=r"hooks\.zapier"),
     Rule("ifttt", r"maker\.ifttt\.com[\w/\\{}-]{4,80}/key\\*/([\w-]{16,})", gate=r"maker\.ifttt"),
-    Rule("feishu", r"open\.(?:feishu\.cn|larksuite\.com)\\*/open-apis\\*/bot\\*/v2\\*/hook\\*/([\w-]{20,})", gate=r"open\.(?:feishu|larksuite)"),
+    Rule(
+        "feishu",
+        r"open\.(?:feishu\.cn|larksuite\.com)\\*/open-apis\\*/bot\\*/v2\\*/hook\\*/([\w-]{20,})",
+        gate=r"open\.(?:feishu|larksuite)",
+    ),
     Rule("wecom", r"qyapi\.weixin\.qq\.com[\w/\\-]{4,40}\?key=([\w-]{20,})", gate=r"qyapi\.weixin"),
     Rule(
         "signed-url",
@@ -311,10 +317,22 @@ PLACED = (
         gate=r"(?:-u|-U|--user|--proxy-user)[= ]?[ ]?\\*[\"']?[\w.@+-]{1,64}:[^\s\"'\x60:]{6}",
     ),
     Rule("password", r"(?i)\bsshpass\s+-p\s?[\"']?([^\s\"'\\]{4,})", gate=r"(?i:sshpass)"),
-    Rule("password", r"(?i)\b(?:mysql|mysqldump|mysqladmin|mariadb)[ \w.=-]{0,60} -p([^\s\"'\\]{6,})", gate=r"(?i:mysql[a-z]*|mariadb)[ \w.=-]{0,60} -p"),
+    Rule(
+        "password",
+        r"(?i)\b(?:mysql|mysqldump|mysqladmin|mariadb)[ \w.=-]{0,60} -p([^\s\"'\\]{6,})",
+        gate=r"(?i:mysql[a-z]*|mariadb)[ \w.=-]{0,60} -p",
+    ),
     Rule("password", r"(?i)\bredis-cli[ \w.=-]{0,60} -a\s?[\"']?([^\s\"'\\]{6,})", gate=r"(?i:redis-cli)[ \w.=-]{0,60} -a"),
-    Rule("password", r"(?i)\bidentified\s+(?:with\s+\w+\s+)?by\s+(?:password\s+)?\\*[\"']([^\s\"'\\]{4,})", gate=r"(?i:identified)(?:\s|\\+[nrtf])+(?i:by|with)"),
-    Rule("password", r"(?i)\blogin\s+[\w.@+-]{1,64}\s+password\s+([^\s\"'\\]{4,})", gate=r"(?i:login)(?:\s|\\+[nrtf])+[\w.@+-]{1,64}(?:\s|\\+[nrtf])+(?i:password)"),
+    Rule(
+        "password",
+        r"(?i)\bidentified\s+(?:with\s+\w+\s+)?by\s+(?:password\s+)?\\*[\"']([^\s\"'\\]{4,})",
+        gate=r"(?i:identified)(?:\s|\\+[nrtf])+(?i:by|with)",
+    ),
+    Rule(
+        "password",
+        r"(?i)\blogin\s+[\w.@+-]{1,64}\s+password\s+([^\s\"'\\]{4,})",
+        gate=r"(?i:login)(?:\s|\\+[nrtf])+[\w.@+-]{1,64}(?:\s|\\+[nrtf])+(?i:password)",
+    ),
 )
 
 
@@ -331,7 +349,6 @@ def _shapes() -> tuple[Rule, ...]:
         gate_rest = rest[0] if rest and least <= _GATED else ""
         rules.append(Rule(kind, pattern, gate=f"{gate_lead}[{gate_alphabet}]{{{min(least, _GATED)}}}{gate_rest}"))
     return tuple(rules)
-
 
 
 # A token starts where no word is under way. An escape may end in a letter or digit: `\nAKIA…`, `key%3DAKIA…`.

@@ -89,9 +89,9 @@ class Redactor:
 
     def _list(self, value: list[Any], depth: int) -> list[Any]:
         # Patches and listings are lists of many short strings. One look at all of them saves a call for each (4 µs).
-        if len(value) > 3 and all(isinstance(item, str) for item in value):
-            if not self._gate.search("\n".join(value).encode("utf-8", "surrogatepass")):
-                return value
+        many = len(value) > 3 and not self._ungated and all(isinstance(item, str) for item in value)
+        if many and not self._gate.search("\n".join(value).encode("utf-8", "surrogatepass")):
+            return value
         items = [self._named(before, item, depth) for before, item in zip(["", *value], value, strict=False)]
         return value if all(map(_same, items, value)) else items
 
@@ -129,7 +129,8 @@ class Redactor:
         spans = _merged([*self._spans(data)])
         if not spans:
             return data
-        pieces, at = [], 0
+        pieces: list[bytes] = []
+        at = 0
         for start, end, kind in spans:
             pieces += data[at:start], self._marker(kind, data[start:end])
             at = end

@@ -245,8 +245,7 @@ def _line_starts(ordered: Sequence[SessionEvent]) -> set[int]:
     latest: dict[int, int] = {}
     for event in reversed(ordered):  # parents lie in front of their children, so this meets the children first
         parent = None if event.parent_seq is None else by_seq.get(event.parent_seq)
-        last = max(event.seq, latest.get(event.seq, -1))
-        latest[event.seq] = last
+        last = latest.setdefault(event.seq, event.seq)
         if parent is None:
             continue
         latest[parent.seq] = max(last, latest.get(parent.seq, -1))
@@ -274,9 +273,8 @@ def _paired(*events: SessionEvent) -> Call:
 
 
 def _is_visible(event: SessionEvent) -> bool:
-    if event.view in ("context", "summary"):
-        return True
-    return event.kind in SEEN_KINDS or (event.kind == "human_intervention" and event.call_id is not None)
+    is_answer = event.kind == "human_intervention" and event.call_id is not None
+    return is_answer or event.kind in SEEN_KINDS or event.view in ("context", "summary")
 
 
 def _left_context(line: Sequence[SessionEvent]) -> tuple[set[int], dict[str, int]]:
@@ -455,8 +453,7 @@ class Tally(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def cost(self) -> Cost:
         """As a session carries it; prices are not known here."""
-        usage = msgspec.structs.asdict(self.usage)
-        return Cost(**usage, wall_clock_s=self.wall_clock_s, turns=self.turns, retries=self.retries)
+        return Cost(**msgspec.structs.asdict(self.usage), wall_clock_s=self.wall_clock_s, turns=self.turns, retries=self.retries)
 
 
 def merge(tallies: Iterable[Tally]) -> Tally:
@@ -497,9 +494,8 @@ def retries(events: Iterable[SessionEvent]) -> int:
 def wall_clock_s(times: Iterable[datetime | None]) -> float:
     """Seconds at work: the steps from one time to the next, in the order given, without pauses.
 
-    Transcripts are written out of order by parallel tools, so a time that lies before an earlier one counts 0 and the
-    step after it is taken from the latest so far. (Taken from the one before it, a real session came out 1.7 times as
-    long as it was.)
+    Parallel tools write out of order, so a time that lies before an earlier one counts 0 and the step after it is taken
+    from the latest so far. (Taken from the one before, a real session came out 1.7 times as long as it was.)
     """
     total, latest = 0.0, None
     for time in times:
