@@ -1,7 +1,7 @@
 """How much is found, how much is found wrongly, and how fast: `python bench/redact.py FOLDER…` (folders of transcripts).
 
 Also what is planted by the tests. The shapes here were written apart from the rules, from what providers publish, and
-`HELD_OUT` names the contexts that the rules were not tuned on: their recall is printed apart.
+`HELD_OUT` has the contexts that the rules were not tuned on: their recall is printed apart.
 """
 
 import json
@@ -288,9 +288,6 @@ PLACES = {
     "form": "username=bob&NAME=SECRET",
     "toml": 'NAME = "SECRET"',
     "dart": "final NAME = 'SECRET';",
-}
-# Written before the rules were tuned and not looked at until the end.
-HELD_OUT = {
     "heroku": "heroku config:set NAME=SECRET -a app",
     "helm": "helm install x y --set auth.NAME=SECRET",
     "dockerfile": "ENV NAME SECRET\nRUN make",
@@ -327,6 +324,39 @@ HELD_OUT = {
     "graphql": 'login(NAME: "SECRET") { id }',
     "csv": "name,value\nNAME,SECRET\n",
     "colour": "\x1b[36mNAME\x1b[0m=SECRET",
+}
+# Written when the rules were done, and measured without changing them.
+HELD_OUT = {
+    "nginx": 'proxy_set_header NAME "SECRET";',
+    "vault": "vault kv put kv/app NAME=SECRET",
+    "aws configure": "aws configure set NAME SECRET --profile x",
+    "kubectl": "kubectl create secret generic app --from-literal=NAME=SECRET",
+    "groovy": 'withEnv(["NAME=SECRET"]) { sh "make" }',
+    "template literal": "const config = { auth: { NAME: `SECRET` } }",
+    "r": 'Sys.setenv(NAME = "SECRET")',
+    "gradle": 'buildConfigField("String", "NAME", "\\"SECRET\\"")',
+    "echo": 'echo "NAME=SECRET" >> .env',
+    "sed": "sed -i 's/^NAME=.*/NAME=SECRET/' .env",
+    "postman": '{"key": "NAME", "value": "SECRET", "type": "text"}',
+    "docker inspect": '"Env": ["PATH=/bin", "NAME=SECRET"]',
+    "curl json": 'curl -d \'{"NAME":"SECRET"}\' https://x',
+    "curl form": 'curl --data-urlencode "NAME=SECRET" https://x',
+    "locals": "  NAME = 'SECRET'\n  retries = 3\n",
+    "json5": "  NAME: 'SECRET', // rotate",
+    "haskell": 'NAME = "SECRET" :: String',
+    "clojure": '{:NAME "SECRET"}',
+    "apache": "SetEnv NAME SECRET\n",
+    "typed json": '{"NAME":{"type":"string","value":"SECRET"}}',
+    "yaml list": "  - NAME: SECRET\n",
+    "equals spaced": "NAME   =   SECRET",
+    "xml attribute": '<db user="sa" NAME="SECRET"/>',
+    "dotted": "app.config.NAME = 'SECRET';",
+    "kwargs line": "    NAME='SECRET',\n    timeout=3,\n",
+    "chat": "here is the NAME: SECRET please use it",
+    "arrow": "NAME -> SECRET",
+    "log json escaped": 'msg="{\\"NAME\\":\\"SECRET\\"}"',
+    "ssh config": "    NAME SECRET\n",
+    "query first": "https://h/cb?NAME=SECRET#x",
 }
 
 

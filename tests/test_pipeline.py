@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -15,6 +15,7 @@ import pytest
 
 from runlore import config as config_module
 from runlore import pipeline
+from runlore.adapters import Normalized, Record, Source
 from runlore.config import Config, Exclude, ExtraRoot, Redact, SourceConfig
 from runlore.errors import StoreBusy, StoreError
 from runlore.model import BLOCK
@@ -174,6 +175,23 @@ def test_a_read_that_fails_is_tried_again_the_next_time(
         patch.setattr(toy, "read", fail)
         assert sync().problems == [(str(root / "s1.jsonl"), "permission denied")]
     assert sync().events == 1
+
+
+def test_an_adapter_that_fails_costs_its_source_and_not_the_sync(
+    store: Store, sync: Callable[..., pipeline.Report], root: Path, toy: Toy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append(root / "s1.jsonl", line(id="a", text="poison"))
+    append(root / "s2.jsonl", line(id="b", text="fine"))
+    real = toy.normalize
+
+    def normalize(source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
+        if source.path.endswith("s1.jsonl"):
+            raise ZeroDivisionError("oops")
+        return real(source, records, carry)
+
+    monkeypatch.setattr(toy, "normalize", normalize)
+    assert sync().problems == [(str(root / "s1.jsonl"), "the toy adapter failed: ZeroDivisionError: oops")]
+    assert store.bodies("toy:s2") == {0: "fine"}
 
 
 def test_sessions_of_an_older_adapter_are_derived_again(

@@ -158,7 +158,9 @@ def is_token(value: str) -> bool:
 @lru_cache(4096)
 def is_placed(value: str, kind: str) -> bool:
     """Whether what stands in a secret's place is one, rather than a placeholder or a word of prose."""
-    if _PLACEHOLDER.search(value) or value.lower() in _STOCK or value.isdigit():
+    if kind in ("private-key", "jwt"):
+        return entropy(value) >= 3
+    if _is_placeholder(value) or value.lower() in _STOCK or value.isdigit():
         return False
     if kind == "url-password":
         return True
@@ -176,7 +178,7 @@ _STOCK = frozenset(
 
 @lru_cache(4096)
 def _is_secret(value: str, level: int, how: str, quoted: bool, name: str) -> bool:
-    if len(value) < 8 or _PLACEHOLDER.search(value) or _KNOWN.match(value):
+    if len(value) < 8 or _is_placeholder(value) or _KNOWN.match(value):
         return False
     digits, marked = any(map(str.isdigit, value)), bool(_MARK.search(value))
     if not any(map(str.isalpha, value)) or entropy(value) < 2.5:
@@ -190,17 +192,26 @@ def _is_secret(value: str, level: int, how: str, quoted: bool, name: str) -> boo
     return digits or (marked and quoted and level >= 2)
 
 
-_PLACEHOLDER = re.compile(
-    r"(?i)x{4,}|\*{3,}|\.{3,}|-{4,}|_{4,}|0{6,}|\$\{|\$\(|\{\{|<%|%\(|#\{|%[sdv]\b|^\$[a-z_]|^%[a-z_]+%$|^<.*>$|^\{.*\}$|^\[.*\]$|://|redacted|"
-    r"example|changeme|change[-_]?me|placeholder|your[-_]?|dummy|insert|replace|todo|foobar|process\.env|environ|getenv|secrets\.|"
-    r"^(?:self|this|config|settings|var|env|args|opts|options|req|request|res|data|ctx|props|state|params|local|module|ref|import)\."
+def _is_placeholder(value: str) -> bool:
+    if _TEMPLATE.search(value):
+        return True
+    # A long key spells a short word now and then, by chance.
+    return bool(_FILLED_IN_LATER.search(value)) and (len(value) < 32 or wordlike(value) or entropy(value) < 3)
+
+
+_TEMPLATE = re.compile(
+    r"(?i)\*{3,}|\.{3,}|-{4,}|\$\{|\$\(|\{\{|<%|%\(|#\{|%[sdv]\b|^\$[a-z_]|^%[a-z_]+%$|^<.*>$|^\{.*\}$|^\[.*\]$|://|process\.env|os\.environ|"
+    r"^(?:self|this|config|settings|var|env|args|opts|options|req|request|res|data|ctx|props|state|params|local|module|ref|import|secrets)\."
+)
+_FILLED_IN_LATER = re.compile(
+    r"(?i)x{4,}|_{4,}|0{6,}|redacted|example|change[-_]?me|placeholder|your|dummy|insert|replace|todo|foobar|environ|getenv"
 )
 _KNOWN = re.compile(
     r"(?:msg|toolu|req|call|chatcmpl|resp|run|thread|asst|srvtoolu|session|sess|cse)_|sha(?:1|256|384|512)[-:]|data:|arn:|"
     r"v?[0-9]+(?:\.[0-9]+)+|[0-9]{4}-[0-9]{2}-[0-9]{2}|/[a-z]{2,}/|\./|\.\./|~/|[A-Za-z]:[\\/]|@[a-z]|[\w.-]+\.(?:[a-z]{1,4}|json|yaml|html)$|[\w.+-]+@[\w-]+\."
 )
 _PART = re.compile(r"[-_.:/@]+")
-_MARK = re.compile(r"[!@#$%^&*~]")
+_MARK = re.compile(r"[!@#$%^&~]|\*(?!$)|[0-9]\*")
 _IDENTIFIER = re.compile(r"[a-z]+(?:[_.-][a-z]+)+[_.-]?[0-9]{0,2}|[a-z]+[0-9]?")
 _COMMIT = re.compile(r"[0-9a-f]{7,12}|[0-9a-f]{40}|[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
 _HASH = re.compile(r"(?:v[0-9]:)?[0-9a-f]{7,64}|[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")

@@ -59,7 +59,7 @@ class Exclude(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         home = os.path.expanduser("~")
         paths = [pattern.replace("~", home, 1) if pattern.startswith("~") else pattern for pattern in self.paths]
         in_path = cwd is not None and any(_inside(cwd, pattern) for pattern in paths)
-        return in_path or (repo is not None and any(fnmatchcase(repo, pattern) for pattern in self.repos))
+        return in_path or any(_names(pattern, repo) for pattern in self.repos)
 
 
 class Redact(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -80,9 +80,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     def domain(self, repo: str | None) -> str | None:
         """The domain of a repository: the first pattern that fits, in the order of the file."""
-        if repo is None:
-            return None
-        return next((name for pattern, name in self.domains.items() if fnmatchcase(repo, pattern)), None)
+        return next((name for pattern, name in self.domains.items() if _names(pattern, repo)), None)
 
 
 def load(env: Mapping[str, str] | None = None) -> Config:
@@ -126,6 +124,13 @@ def _decode(wanted: type, value: Any) -> Any:
     if wanted is Path and isinstance(value, str):
         return Path(value)
     raise ConfigError(f"cannot read {value!r} as {wanted.__name__}")
+
+
+def _names(pattern: str, repo: str | None) -> bool:
+    """A pattern without a slash is about the repository's own name, whoever owns it."""
+    if repo is None:
+        return False
+    return fnmatchcase(repo if "/" in pattern else repo.rpartition("/")[2], pattern)
 
 
 def _inside(cwd: str, pattern: str) -> bool:

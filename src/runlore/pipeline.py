@@ -22,7 +22,7 @@ from .adapters import Adapter, Source
 from .config import Config
 from .errors import ConfigError
 from .places import Places
-from .store import Batch, Put, SourceState, Store
+from .store import Batch, Filter, Put, SourceState, Store
 
 if TYPE_CHECKING:
     from .prepare import Job, Preparer, Result
@@ -169,9 +169,11 @@ class _Sync:
             counts[why or "unchanged"] += 1
             if why is not None:
                 (outdated if why == "outdated" else tasks).append(Task(source=source, why=why, known=state))
-        for state in lost.values():
-            if state.position.records and _version(state.source.agent) not in (state.adapter_version, None):
-                outdated.append(Task(source=state.source, why="outdated", known=state, is_gone=True))
+        outdated += [
+            Task(source=state.source, why="outdated", known=state, is_gone=True)
+            for state in lost.values()
+            if state.position.records and _version(state.source.agent) not in (state.adapter_version, None)
+        ]
         missing = [state.number for state in lost.values() if state.missing_at is None]
         counts.update({"missing": len(missing), "moved": len(moved), "outdated": sum(task.is_gone for task in outdated)})
         self.report.found = {word: count for word, count in counts.items() if count}
@@ -215,7 +217,8 @@ class _Sync:
             return
         if workers is None:
             workers = (os.cpu_count() or 1) if self.report.size >= WORKERS_FROM_BYTES else 0
-        sessions = self.store.stats()["sessions"]
+        every = Filter(parents_only=False)
+        sessions = self.store.count(every)
         touched: set[str] = set()
         with ExitStack() as stack:
             runner = _Runner(self.store, self.config, workers)
@@ -233,7 +236,7 @@ class _Sync:
                 if progress:
                     progress.advance(0 if result.more else 1, size)
         self.report.sessions = len(touched)
-        self.report.new_sessions = self.store.stats()["sessions"] - sessions
+        self.report.new_sessions = self.store.count(every) - sessions
 
     def _note_problem(self, source: Source, problem: str) -> None:
         self.report.problems.append((source.path, problem))

@@ -57,6 +57,8 @@ class Places:
 def git_remote(folder: Path) -> str | None:
     """`owner/name` out of the remote of the repository that a folder is in, or the name of the repository's folder."""
     try:
+        if not folder.is_dir():  # Elsewhere, or gone: a repository further up is not its own.
+            return None
         for place in (folder, *folder.parents):
             git = place / ".git"
             if git.is_file():  # A worktree or a submodule: the file says where its git folder is.

@@ -94,6 +94,8 @@ class Preparer:
             position = _position(adapter, job, since, records)
         except ReadError as error:
             return Result(problem=error.reason)
+        except Exception as error:  # An adapter is someone else's code: its failure costs this source, not the sync.
+            return Result(problem=f"the {job.source.agent} adapter failed: {type(error).__name__}: {error}")
         hits = dict(self.redactor.hits) if self.redactor else {}
         clean = self._clean(adapter, records, since.records)
         batch = Batch(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -75,19 +77,18 @@ def get(store: Store, uid: str) -> Session:
 
 def short_ids(store: Store, lines: Sequence[SessionLine], *, is_all: bool = False) -> list[str]:
     """Of each line, the shortest beginning of its native id that names it alone. `is_all` when there are no other lines."""
-    everyone = lines if is_all else store.sessions(Filter())
-    ids = sorted({line.uid.partition(":")[2] for line in everyone})
-    needed: dict[str, int] = {}
-    before = 0
-    for this, following in zip(ids, [*ids[1:], ""], strict=True):
-        shared = len(os.path.commonprefix((this, following))) if this[:SHORTEST_ID] == following[:SHORTEST_ID] else 0
-        needed[this] = max(SHORTEST_ID, before + 1, shared + 1)
-        before = shared
+    everyone = sorted([line.uid.partition(":")[2] for line in (lines if is_all else store.sessions(Filter()))])
+    alike = Counter(native[:SHORTEST_ID] for native in everyone)
     short = []
     for line in lines:
-        native = line.uid.partition(":")[2]
-        above, slash, below = native.partition("/")
-        short.append(f"{above[: needed[above]]}/{below}" if slash and above in needed else native[: needed.get(native)])
+        above, slash, below = line.uid.partition(":")[2].partition("/")
+        length = SHORTEST_ID
+        if alike[above[:length]] > 1:
+            at = bisect_left(everyone, above)
+            beside = everyone[max(0, at - 1) : at] + everyone[at + 1 : at + 2]
+            while length < len(above) and any(other.startswith(above[:length]) for other in beside):
+                length += 1
+        short.append(f"{above[:length]}{slash}{below}")
     return short
 
 
@@ -174,6 +175,7 @@ def raw_records(store: Store, uid: str, seq: int | None = None) -> Iterator[byte
     """The native records of a session, or the one that an event came from. Raises NotFound when none are kept."""
     session = get(store, uid)
     path = session.source_path or ""
+    found: Iterator[bytes] = iter(())
     if seq is None:
         only = None
         parent = store.session(session.parent_uid) if session.parent_uid else None
@@ -186,7 +188,8 @@ def raw_records(store: Store, uid: str, seq: int | None = None) -> Iterator[byte
             origin, at = split_name(event.origin)
             yield from raw_records(store, origin, at)
             return
-        found = (data for _, _, data in store.records(path, event.record, event.record)) if event.record is not None else iter(())
+        if event.record is not None:
+            found = (data for _, _, data in store.records(path, event.record, event.record))
     first = next(found, None)
     if first is None:
         raise NotFound(f"no native records of {uid} are kept; its source was {path or 'not a file'}")

@@ -31,7 +31,7 @@ _SHORTEST = 8  # No built-in rule matches less.
 _MARKER = re.compile(rb"(\[redacted:[^\s:\]]{1,64}:[0-9a-f]{6}\])")
 _ESCAPED_ASCII = r"\\u00[2-7]"  # A letter may hide in it, so its line is decoded whatever it says.
 
-_BLOB = re.compile(rb"[A-Za-z0-9+/]{48}")  # Inside an image or a signature anything can look like a token.
+_BLOB = re.compile(rb"[\w+/-]{48}")  # Inside an image or a signature anything can look like a token.
 
 _Span = tuple[int, int, str]
 
@@ -92,13 +92,14 @@ class Redactor:
         many = len(value) > 3 and not self._ungated and all(isinstance(item, str) for item in value)
         if many and not self._gate.search("\n".join(value).encode("utf-8", "surrogatepass")):
             return value
-        items = [self._named(before, item, depth) for before, item in zip(["", *value], value, strict=False)]
+        flags = ["", *(item if isinstance(item, str) and item.startswith("-") else "" for item in value)]
+        items = [self._named(flag, item, depth) for flag, item in zip(flags, value, strict=False)]
         return value if all(map(_same, items, value)) else items
 
-    def _named(self, name: Any, item: Any, depth: int) -> Any:
+    def _named(self, name: str, item: Any, depth: int) -> Any:
         """The item after its name, which may be what tells that it is a secret: the key of a dict, or a flag in a list."""
         clean = self._value(item, depth)
-        if clean is not item or not isinstance(item, str) or not isinstance(name, str) or not _NAMED.search(name):
+        if clean is not item or not isinstance(item, str) or not _NAMED.search(name):
             return clean
         opening = f'"{name}":"'.encode("utf-8", "surrogatepass")
         data = opening + item.encode("utf-8", "surrogatepass") + b'"'
@@ -117,13 +118,12 @@ class Redactor:
 
     def _bytes(self, data: bytes) -> bytes:
         """Redacts until nothing more is found, so that doing it again changes nothing. What is marked never counts again."""
-        while self._ungated or self._gate.search(data):
-            parts = _MARKER.split(data)
+        while True:
+            parts = _MARKER.split(data) if b"[redacted:" in data else [data]
             clean = [part if i % 2 else self._part(part) for i, part in enumerate(parts)]
             if all(map(_same, clean, parts)):
-                break
+                return data
             data = b"".join(clean)
-        return data
 
     def _part(self, data: bytes) -> bytes:
         spans = _merged([*self._spans(data)])
@@ -141,15 +141,18 @@ class Redactor:
         return f"[redacted:{kind}:{hmac.digest(self._key, secret, 'sha256').hex()[:6]}]".encode()
 
     def _spans(self, data: bytes) -> Iterator[_Span]:
-        """Where the secrets are. May overlap; of two that start at one place, the first is the better name."""
+        """Where the secrets are. They may overlap."""
         at, placed = 0, False
         while gate := self._gate.search(data, at):
             at = gate.start()
             placed = placed or bool(self._placed_gate.match(data, at))
-            named = at and data[at : at + 1].isalpha()  # A token's match starts with what comes before it, if anything does.
-            span = _assigned_at(data, at) if named else self._led_at(data, at) or _assigned_at(data, at)
+            # A name starts with a letter, the match of a token with what comes before it: only at the very start it can be either.
+            span = _assigned_at(data, at) if data[at : at + 1].isalpha() else self._led_at(data, at)
+            span = span or (None if at else self._led_at(data, at))
             if span:
                 yield span
+                if span[2] == "assigned" and (token := self._led_at(data, span[0] - 1)):
+                    yield token
             at = span[1] if span else at + 1
         if placed:
             yield from self._placed_in(data)
@@ -164,7 +167,7 @@ class Redactor:
         if not match:
             return None
         start, end = match.span(match.lastindex)
-        if not _anchored.is_token(data[start:end].decode("ascii")) or _BLOB.fullmatch(data, max(0, start - 48), start):
+        if _in_blob(data, start) or not _anchored.is_token(data[start:end].decode("ascii")):
             return None
         return start, end, _rules.LED[match.lastindex - 1].name
 
@@ -181,7 +184,7 @@ class Redactor:
         for rule, gate, pattern in self._marked:
             for mark in gate.finditer(data):  # Only near it: in a long image, every byte could be the start of some of these.
                 near = (max(0, mark.start() - _rules.MARKED_REACH), mark.end() + _rules.MARKED_REACH)
-                yield from ((rule, match) for match in pattern.finditer(data, *near))
+                yield from ((rule, match) for match in pattern.finditer(data, *near) if not _in_blob(data, match.start(1)))
 
     # Compiled when the first suspect is searched: most runs of a worker have some, a run with nothing new has none.
 
@@ -295,15 +298,19 @@ def _compile(pattern: str, *, utf8: bool = False) -> Any:
     return re2.compile(pattern.encode(), options)
 
 
+def _in_blob(data: bytes, at: int) -> bool:
+    return bool(_BLOB.fullmatch(data, max(0, at - 48), at))
+
+
 def _assigned_at(data: bytes, at: int) -> _Span | None:
     span = _anchored.secret_at(data, at)
     return (*span, "assigned") if span else None
 
 
 def _merged(spans: list[_Span]) -> list[_Span]:
-    """In order and apart. What overlaps becomes one, named by the rule that came first."""
+    """In order and apart. What overlaps becomes one, named by the rule that starts first and says more than `assigned`."""
     merged: list[_Span] = []
-    for start, end, kind in sorted(spans, key=lambda span: span[0]):
+    for start, end, kind in sorted(spans, key=lambda span: (span[0], span[2] == "assigned")):
         if merged and start < merged[-1][1]:
             first = merged.pop()
             start, end, kind = first[0], max(end, first[1]), first[2]

@@ -242,9 +242,14 @@ def test_a_step_that_fails_leaves_nothing_behind(store: Store, agent: Agent) -> 
     agent.put(line(id="a", text="one"))
     before = store.stats()
     batch = agent.write(line(id="b", text="two")).batch()
-    with pytest.raises(RuntimeError), store.transaction():
-        store.put(batch)
-        raise RuntimeError
+
+    def fail() -> None:
+        with store.transaction():
+            store.put(batch)
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
     assert store.stats() == before
     assert store.put(batch).events == 1
 

@@ -96,23 +96,21 @@ class Compaction(msgspec.Struct, gc=False):
 
 
 class Line(msgspec.Struct, gc=False):
+    """What is read of every line. Each field costs time on each line, so what only few of them have is in `RareLine`."""
+
     parentUuid: str | None = None
-    logicalParentUuid: str | None = None
     isSidechain: bool | None = None
     agentId: str | None = None
     attachment: dict[str, Any] | None = None
     message: Message | None = None
-    type: str | None = None
-    subtype: str | None = None
-    content: msgspec.Raw = msgspec.Raw()
     data: Progress | None = None
     parentToolUseID: str | None = None
-    isMeta: bool | None = None
-    isCompactSummary: bool | None = None
+    type: str | None = None
     uuid: str | None = None
     timestamp: datetime | None = None
     toolUseResult: msgspec.Raw = msgspec.Raw()
-    permissionMode: str | None = None
+    isMeta: bool | None = None
+    isCompactSummary: bool | None = None
     cwd: str | None = None
     sessionId: str | None = None
     gitBranch: str | None = None
@@ -121,6 +119,15 @@ class Line(msgspec.Struct, gc=False):
     forkedFrom: Fork | None = None
     origin: Origin | None = None
     toolDenialKind: str | None = None
+
+
+class RareLine(Line, gc=False):
+    """A line of another type than `user`, `assistant`, `attachment` or `progress`."""
+
+    logicalParentUuid: str | None = None
+    subtype: str | None = None
+    content: msgspec.Raw = msgspec.Raw()
+    permissionMode: str | None = None
     compactMetadata: Compaction | None = None
     microcompactMetadata: Compaction | None = None
     durationMs: float | None = None
@@ -163,6 +170,10 @@ class Meta(msgspec.Struct, gc=False):
 # What is remembered between two reads: ids, paths, names and hashes, never text.
 
 
+Tokens = tuple[int, int, int, int]
+"""Input, output, cache read, cache write."""
+
+
 class Call(msgspec.Struct, array_like=True, gc=False):
     tool: str
     action: str
@@ -203,9 +214,9 @@ class State(msgspec.Struct, array_like=True):
     mode: str | None = None
     link: str | None = None
     calls: dict[str, Call] = {}
-    usage: dict[str, list[int]] = {}
+    usage: dict[str, Tokens] = {}
     """The most that was seen of each API message's tokens."""
-    owed: dict[str, list[int]] = {}
+    owed: dict[str, Tokens] = {}
     """The same, of messages that have given no event yet."""
     recent: dict[str, str | int] = {}
     """The first body of each recent uuid; its checksum once it has been stored."""

@@ -9,13 +9,13 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from hashlib import blake2b
-from typing import TypedDict, TypeVar, Unpack
+from typing import TypedDict, TypeVar
 
 import msgspec
 
 from ..model import SessionEvent, Tests, Usage
 from . import Facts, Normalized, Record, Skip, Source
-from ._claude import CARRY, Fork, Line, Meta, SessionState, State
+from ._claude import CARRY, Fork, Line, Meta, RareLine, SessionState, State, Tokens
 from ._claude_words import MERGED, TITLES, UUID, checksum, clean, hash_words, tokens, utc
 from ._jsonl import MALFORMED, lenient, parse
 from ._tools import LONGEST_BODY, cap, one_line
@@ -23,12 +23,13 @@ from ._tools import LONGEST_BODY, cap, one_line
 # How many calls, messages and ids are remembered between two reads, the oldest going first.
 CALLS, MESSAGES, SESSIONS, SIDE, RECENT, TASKS, TAILS, REPEATS = 256, 64, 256, 1024, 64, 64, 256, 256
 
-NOTHING = [0, 0, 0, 0]
+NOTHING = 0, 0, 0, 0
 
 K = TypeVar("K")
 V = TypeVar("V")
 
 _decode = msgspec.json.Decoder(Line).decode
+_decode_rare = msgspec.json.Decoder(RareLine).decode
 _REFUSALS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
@@ -90,7 +91,8 @@ class Place:
 class Fold:
     """A fold over the records of one source. All that outlives a batch is in `state`; the rest is about the current record."""
 
-    handlers: Mapping[str, Callable[[Line], None]]
+    handlers: Mapping[str | None, Callable[[Line], None]]
+    rare_handlers: Mapping[str | None, Callable[[RareLine], None]]
 
     def __init__(self, source: Source, carry: bytes | None) -> None:
         self.flavor = source.agent
@@ -110,27 +112,36 @@ class Fold:
         self.native_id = ""
         self.parent: str | None = None
         self.count = 0  # Events that the current record has given.
-        self.step: tuple[str, list[int], list[int]] | None = None
+        self.step: tuple[str, Tokens, Tokens] | None = None
         """Tokens for the next event: of which message, what this line adds, the most that has been seen."""
 
-    def feed(self, record: Record) -> None:
-        if record.aside is not None:
-            self.aside(record.aside, record.data)
-            return
-        self.state.records += 1
-        self.offset = record.offset
-        if record.problem is not None:
-            self.strange(record.data.decode("utf-8", "replace"), record.problem)
-            return
-        try:
-            line = _decode(record.data)
-        except _REFUSALS:
-            self.tolerate(record.data)
-        else:
-            self.raw = record.data
-            self.record(line)
-        if self.overflow:
-            self.overflow.clear()
+    def run(self, records: Iterable[Record]) -> Normalized:
+        state, handlers = self.state, self.handlers
+        for record in records:
+            data = record.data
+            if record.aside is not None:
+                self.aside(record.aside, data)
+                continue
+            state.records += 1
+            self.offset = record.offset
+            if record.problem is not None:
+                self.strange(data.decode("utf-8", "replace"), record.problem)
+                continue
+            try:
+                line = _decode(data)
+            except _REFUSALS:
+                self.tolerate(data)
+                continue
+            self.raw = data
+            handler = handlers.get(line.type)
+            if handler is None:
+                self.rare(_decode_rare(data))
+                continue
+            self.begin(line)
+            handler(line)
+            if self.count != 1 or self.step is not None:
+                self.end(line)
+        return self.finish()
 
     def aside(self, name: str, data: bytes) -> None:
         if name == "meta":
@@ -139,7 +150,8 @@ class Fold:
             self.session.call = meta.toolUseId
             self.title(meta.description, 2)
         else:
-            self.overflow[name.partition(":")[2]] = data.decode("utf-8", "replace")
+            # It belongs to the line that comes next, and nothing of it is remembered: at most a few are held.
+            keep(self.overflow, name.partition(":")[2], data.decode("utf-8", "replace"), 4)
 
     def tolerate(self, data: bytes) -> None:
         """A line that the typed decoder refuses."""
@@ -150,10 +162,16 @@ class Fold:
             if not isinstance(value, dict):
                 self.strange(text, problem or "not an object", "malformed" if value is MALFORMED else "unknown")
                 continue
-            line, problems = lenient(Line, value)
+            line, problems = lenient(RareLine, value)
             self.raw = text
-            is_known = self.record(line)
-            if problem or (problems and is_known):
+            handler = self.handlers.get(line.type)
+            if handler:
+                self.begin(line)
+                handler(line)
+                self.end(line)
+            if not (handler or self.rare(line)):
+                problems = []  # Nothing can be wrong with what is not known.
+            if problem or problems:
                 self.out.skips.append(Skip(self.offset, "; ".join([problem, *problems] if problem else problems)[:500]))
 
     def strange(self, text: str, reason: str, native: str = "malformed") -> None:
@@ -162,35 +180,34 @@ class Fold:
         self.emit("lifecycle", text, native, reason)
         self.out.skips.append(Skip(self.offset, reason))
 
-    def record(self, line: Line) -> bool:
-        """What one record means. False when its type is not known: then nothing can be wrong with it."""
+    def rare(self, line: RareLine) -> bool:
+        """A record that is not of the conversation. False when its type is not known."""
         kind = line.type
         if kind in MERGED:
             self.settle(line, kind)
             return True
-        if kind is None and line.message and line.message.role in ("user", "assistant"):
-            kind = line.message.role
-        handler = self.handlers.get(kind) if kind else None
+        handler = self.rare_handlers.get(kind)
+        if handler is None and line.message and line.message.role in ("user", "assistant"):
+            handler = self.handlers.get(line.message.role)  # Whatever the type was, this is what was said.
         self.begin(line)
         if handler:
             handler(line)
         else:
             self.emit("lifecycle", self.raw_text(), kind or "unknown", kind or "unknown record")
-        if self.count != 1 or self.step is not None:
-            self.end(line)
+        self.end(line)
         return handler is not None
 
-    def settle(self, line: Line, kind: str) -> None:
-        """A record that says something of the session and is no event. It is written again and again, so the last one counts."""
+    def settle(self, line: RareLine, kind: str) -> None:
+        """What is said of the session, and is no event. It is written again and again, so the last one counts."""
         self.merge(kind)
-        if kind in TITLES or (kind == "summary" and self.state.main):
+        if kind in TITLES:
+            field, rank = TITLES[kind]
             self.turn_to(self.main(line), "")
-            if kind == "summary":
-                # It may be about a leaf of another session. Then it is worth a prompt, and gives way to the first.
-                self.title(line.summary, 2 if line.leafUuid in self.state.recent else 1)
-            else:
-                field, rank = TITLES[kind]
-                self.title(getattr(line, field), rank)
+            self.title(getattr(line, field), rank)
+        elif kind == "summary" and (self.state.main or UUID.match(self.place.stem)):
+            # It may be about a leaf of another session. Then it is worth a prompt, and gives way to the first.
+            self.turn_to(self.main(line), "")
+            self.title(line.summary, 2 if line.leafUuid in self.state.recent else 1)
 
     # Which session, which id, which parent.
 
@@ -267,7 +284,7 @@ class Fold:
             session.branch = line.gitBranch or None
         ts = line.timestamp
         self.ts = ts if ts is None or ts.tzinfo is UTC else utc(ts)
-        parent = line.parentUuid or line.logicalParentUuid
+        parent = line.parentUuid
         if parent is not None and (len(parent) != 36 or parent in state.tails or state.moved):
             parent = self.reference(parent)
         self.parent = parent
@@ -310,13 +327,23 @@ class Fold:
         anchor = state.anchor or self.session.native
         return "~" + blake2b(b"%s\n%d\n%s" % (anchor.encode("utf-8", "replace"), again, key), digest_size=8).hexdigest()
 
-    def emit(self, kind: str, body: str, native: str, summary: str | None = None, **fields: Unpack[Fields]) -> None:
-        """One event of the current record."""
+    def emit(self, kind: str, body: str, native: str, summary: str | None = None, fields: Fields | None = None) -> None:
+        """One event of the current record. `fields` is filled up here and belongs to the event."""
         state, line, session, out = self.state, self.line, self.session, self.out
         if len(body) > LONGEST_BODY:
             body = cap(body)
-        native_id = f"{self.native_id}#{self.count}" if self.count else self.identify(body)
-        # Only what is not the default is named: that halves the time to make an event.
+        native_id = self.native_id
+        if self.count:
+            native_id = f"{native_id}#{self.count}"
+        elif not native_id or native_id in state.recent:
+            self.native_id = native_id = self.rename(body)
+        else:
+            state.recent[native_id] = body
+            if len(state.recent) > RECENT:
+                del state.recent[next(iter(state.recent))]
+        # Only what is not the default is named: that takes half the time of naming everything.
+        if fields is None:
+            fields = {}
         if self.step is not None and line.message is not None:
             usage = self.take(self.step)
             self.step, fields["usage"], fields["tokens"], fields["model"] = None, usage, usage.total, line.message.model
@@ -326,11 +353,12 @@ class Fold:
             fields["git_branch"] = line.gitBranch
         if line.isSidechain:
             fields["is_sidechain"] = True
-        event = SessionEvent(
-            session_uid=self.uid, seq=session.seq, ts=self.ts, kind=kind, summary=one_line(body) if summary is None else summary,
-            native_id=native_id, native=native, record=state.records - 1, **fields,
+        out.events.append(
+            SessionEvent(
+                session_uid=self.uid, seq=session.seq, ts=self.ts, kind=kind, summary=one_line(body) if summary is None else summary,
+                native_id=native_id, native=native, record=state.records - 1, **fields,
+            )
         )  # fmt: skip
-        out.events.append(event)
         out.bodies.append(body)
         out.parents.append(self.parent)
         out.originals.append(self.original(line.forkedFrom) if line.forkedFrom else None)
@@ -339,21 +367,14 @@ class Fold:
         state.events += 1
         self.count += 1
 
-    def identify(self, body: str) -> str:
-        """The id of a record's first event."""
-        native_id = self.native_id
-        if not native_id:
-            self.native_id = native_id = self.anonymous()
-            return native_id
-        recent = self.state.recent
-        before = recent.get(native_id)
-        if before is None:
-            recent[native_id] = body
-            if len(recent) > RECENT:
-                del recent[next(iter(recent))]
-        elif before != (body if isinstance(before, str) else checksum(body)):
-            self.native_id = native_id = f"{native_id}~{checksum(body):08x}"
-        return native_id
+    def rename(self, body: str) -> str:
+        """The id of a record that has none, or one that was there before."""
+        if not self.native_id:
+            return self.anonymous()
+        before = self.state.recent[self.native_id]
+        if before == (body if isinstance(before, str) else checksum(body)):
+            return self.native_id
+        return f"{self.native_id}~{checksum(body):08x}"
 
     def original(self, fork: Fork) -> str | None:
         uuid = fork.messageUuid
@@ -372,17 +393,19 @@ class Fold:
         before = self.state.usage.get(identity, NOTHING) if identity else NOTHING
         added = found[0] - before[0], found[1] - before[1], found[2] - before[2], found[3] - before[3]
         if max(added) > 0:
-            step = [max(0, more) for more in added]
-            self.step = identity, step, [old + more for old, more in zip(before, step, strict=True)]
+            if min(added) < 0:
+                added = max(0, added[0]), max(0, added[1]), max(0, added[2]), max(0, added[3])
+            self.step = identity, added, (before[0] + added[0], before[1] + added[1], before[2] + added[2], before[3] + added[3])
 
-    def take(self, step: tuple[str, list[int], list[int]]) -> Usage:
+    def take(self, step: tuple[str, Tokens, Tokens]) -> Usage:
         state = self.state
         identity, added, most = step
         if identity:
             keep(state.usage, identity, most, MESSAGES)
         if state.owed:
             state.owed.pop(identity, None)
-            added = [sum(column) for column in zip(added, *state.owed.values(), strict=True)]
+            for owed in state.owed.values():
+                added = added[0] + owed[0], added[1] + owed[1], added[2] + owed[2], added[3] + owed[3]
             state.owed.clear()
         return Usage(input_tokens=added[0], output_tokens=added[1], cache_read_tokens=added[2], cache_write_tokens=added[3])
 

@@ -58,9 +58,7 @@ class JsonLines:
                 stat = entry.stat()
             except OSError:  # It has gone since the folder was listed.
                 continue
-            yield Source(
-                agent=self.name, path=entry.path, root=str(root), size=stat.st_size, mtime_ns=stat.st_mtime_ns, inode=stat.st_ino
-            )
+            yield Source(agent=self.name, path=entry.path, root=str(root), size=stat.st_size, mtime_ns=stat.st_mtime_ns, inode=stat.st_ino)
 
     def follows(self, source: Source, since: Position) -> bool:
         try:

@@ -38,7 +38,7 @@ def one_line(text: str) -> str:
     """The first line that says something, without control characters and terminal sequences, at most 160 characters."""
     end = text.find("\n", 0, 4 * SUMMARY)
     line = text[: end if end >= 0 else 4 * SUMMARY].strip()
-    if not _WORD.search(line):
+    if not line[:1].isalnum() and not _WORD.search(line):
         found = _MEANING.search(text, 0, 2000)
         line = found.group()[: 4 * SUMMARY].strip() if found else line
     if not line.isprintable():
@@ -60,7 +60,7 @@ def key_values(data: Mapping[str, Any]) -> str:
 
 def file_change(path: str, changes: Iterable[tuple[str, str]]) -> str:
     """The path, then for each change its removed and added lines with a little of what stands around them."""
-    return "\n@@\n".join([path, *(_hunk(old, new) for old, new in changes)]) if path else "\n@@\n".join(_hunk(*pair) for pair in changes)
+    return "\n@@\n".join([path, *[_hunk(old, new) for old, new in changes]])
 
 
 def file_content(path: str, content: str) -> str:
@@ -69,18 +69,23 @@ def file_content(path: str, content: str) -> str:
 
 
 def _hunk(old: str, new: str) -> str:
-    before, after = old.split("\n"), new.split("\n")
-    shortest = min(len(before), len(after))
+    before = old.split("\n") if old else []
+    after = new.split("\n") if new else []
     start = 0
-    while start < shortest and before[start] == after[start]:
+    for mine, other in zip(before, after, strict=False):
+        if mine != other:
+            break
         start += 1
     stop = 0
-    while stop < shortest - start and before[-1 - stop] == after[-1 - stop]:
+    for mine, other in zip(reversed(before[start:]), reversed(after[start:]), strict=False):
+        if mine != other:
+            break
         stop += 1
+    end = len(before) - stop
     lines = [" " + line for line in before[max(0, start - CONTEXT) : start]]
-    lines += ["-" + line for line in before[start : len(before) - stop] if line or len(before) > 1]
-    lines += ["+" + line for line in after[start : len(after) - stop] if line or len(after) > 1]
-    lines += [" " + line for line in before[len(before) - stop : len(before) - stop + CONTEXT]]
+    lines += ["-" + line for line in before[start:end]]
+    lines += ["+" + line for line in after[start : len(after) - stop]]
+    lines += [" " + line for line in before[end : end + CONTEXT]]
     return "\n".join(lines)
 
 
@@ -116,11 +121,11 @@ def without_base64(line: bytes) -> bytes:
 
 # Test runs. A runner counts where a command stands: at its start, or behind words that start other commands.
 _RUNNER = r"""
-      (?:[\w.~$/{}-]*/)? (?: pytest | py\.test | tox | nox | vitest | jest | mocha | ava | rspec | phpunit | pest | ctest | nose2? | nosetests
-        | trial | ginkgo | gotestsum | bats | prove | unittest | manage\.py \s+ test )
-    | (?:npm | pnpm | yarn | bun | deno) \s+ (?:run \s+ | run-script \s+)? (?:-\S+ \s+)* t(?:est (?::\S+)?)?
+      (?:[\w.~$/{}-]*/)? (?: pytest | py\.test | tox | nox | vitest | jest | mocha | ava | rspec | phpunit | pest | ctest | nose2?
+        | nosetests | trial | ginkgo | gotestsum | bats | prove | unittest | manage\.py \s+ test )
+    | (?:npm | pnpm | yarn | bun | deno) \s+ (?:run \s+ | run-script \s+)? (?:-\S+ \s+)* test (?::\S+)?
     | (?:node | tsx) \s+ (?:-\S+ \s+)*? --test
-    | go \s+ (?:-C \s+ \S+ \s+)? (?:test | tool \s+ gotestsum) | cargo \s+ (?:\+\S+ \s+)? (?:-\S+ \s+)* (?:test | nextest | t)
+    | go \s+ (?:-C \s+ \S+ \s+)? (?:test | tool \s+ gotestsum) | cargo \s+ (?:\+\S+ \s+)? (?:-\S+ \s+)* (?:test | nextest)
     | (?:\./)? mvnw? \b .* \b(?:test | verify) | (?:\./)? gradlew? \b .* \b\w*[tT]est\w* | xcodebuild \b .* \btest
     | (?:dotnet | swift | mix | bazel | rails | zig \s+ build | php \s+ artisan | composer (?:\s+ run)?) \s+ test | rake \s+ (?:test | spec)
     | (?:make | just | mise \s+ run | task) \s+ (?:-\S+ \s+)* (?:test | check)
@@ -141,13 +146,15 @@ _NEXT_COMMAND = re.compile(r"[;&|(\n`]+")
 def is_test_run(command: str) -> bool:
     """Whether a shell command runs tests, and does not merely speak of them (`pip install pytest`, `cat jest.config.js`)."""
     # Most commands have none of the words, which is seen much faster than that they are not in the right place.
-    if not (
-        "test" in command or "tox" in command or "nox" in command or "jest" in command or "spec" in command or "mocha" in command
-        or "check" in command or "verify" in command or " t" in command or "phpunit" in command or "nose" in command or "ava" in command
-        or "trial" in command or "ginkgo" in command or "bats" in command or "prove" in command or "pest" in command
-    ):  # fmt: skip
+    is_other = (
+        "tox" in command or "nox" in command or "jest" in command or "spec" in command or "mocha" in command or "make check" in command
+        or "verify" in command or "phpunit" in command or "nose" in command or "ava" in command or "trial" in command
+        or "ginkgo" in command or "bats" in command or "prove" in command or "just check" in command
+    )  # fmt: skip
+    if not is_other and "test" not in command:
         return False
-    return any(_TEST.match(part, 0, 300) for part in _NEXT_COMMAND.split(command[:4000]))
+    parts = _NEXT_COMMAND.split(command[:4000])
+    return any(_TEST.match(part, 0, 300) for part in (parts if is_other else [part for part in parts if "test" in part]))
 
 
 def test_counts(output: str) -> Tests | None:

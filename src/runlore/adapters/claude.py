@@ -25,7 +25,7 @@ import msgspec
 from ..model import Session
 from . import Normalized, Record, Source
 from . import _claude_words as words
-from ._claude import Block, Call, Line, Outcome
+from ._claude import Block, Call, Line, Outcome, RareLine
 from ._claude_fold import CALLS, TASKS, Fields, Fold, Place, keep
 from ._jsonl import JsonLines, parse, read_small
 from ._tools import one_line, test_counts, text_of, without_base64
@@ -73,10 +73,7 @@ class Adapter(JsonLines):
                 yield Record(data, -1, f"overflow:{name}")
 
     def normalize(self, source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
-        reader = _Reader(source, carry)
-        for record in records:
-            reader.feed(record)
-        return reader.finish()
+        return _Reader(source, carry).run(records)
 
     def slim(self, line: bytes) -> bytes:
         return without_base64(line) if b'"base64"' in line else line
@@ -88,28 +85,22 @@ class Adapter(JsonLines):
 
 adapter = Adapter()
 
+
 class _Reader(Fold):
     """What the records mean."""
 
     def __init__(self, source: Source, carry: bytes | None) -> None:
         super().__init__(source, carry)
         self.is_inner = False
-        self.handlers = {
-            "user": self.user,
-            "assistant": self.assistant,
-            "system": self.system,
-            "attachment": self.attachment,
-            "progress": self.progress,
-            "permission-mode": self.permission_mode,
-            "pr-link": self.pr_link,
-        }
+        self.handlers = {"user": self.user, "assistant": self.assistant, "attachment": self.attachment, "progress": self.progress}
+        self.rare_handlers = {"system": self.system, "permission-mode": self.permission_mode, "pr-link": self.pr_link}
 
     def user(self, line: Line) -> None:
         content = line.message.content if line.message else None
         if isinstance(content, str):
             self.prompt(line, content)
         elif content is None:
-            self.emit("lifecycle", self.raw_text(), "user", "user record without content", role="user")
+            self.emit("lifecycle", self.raw_text(), "user", "user record without content", {"role": "user"})
         elif not content:
             self.merge("empty")
         else:
@@ -120,148 +111,145 @@ class _Reader(Fold):
                 elif kind == "text" and block.text is not None:
                     self.prompt(line, block.text)
                 elif kind == "image" or kind == "document":
-                    self.picture(line, block, kind, is_first=n == 0)
+                    self.picture(line, content, n)
                 else:
                     self.unknown_block(n, block)
 
-    def picture(self, line: Line, block: Block, kind: str, is_first: bool) -> None:
+    def picture(self, line: Line, content: list[Block], n: int) -> None:
         """A picture belongs to the prompt that it comes with; without one, it is the prompt."""
-        assert line.message is not None
-        others = [other for other in line.message.content or () if isinstance(other, Block) and other.type not in ("image", "document")]
-        if is_first and not others and not line.isMeta:
-            self.emit("user_msg", words.shown(block), kind, role="user")
+        block = content[n]
+        native = block.type or "image"
+        if n == 0 and not line.isMeta and all(other.type in ("image", "document") for other in content):
+            self.emit("user_msg", words.shown(block), native, None, {"role": "user"})
         else:
-            self.emit("lifecycle", words.shown(block), kind, role="user", view="context")
+            self.context(words.shown(block), native)
 
     def prompt(self, line: Line, text: str) -> None:
         """Text in a user's record, which is what a person typed only when nothing below says otherwise."""
         if line.isCompactSummary:
-            self.emit("lifecycle", text, "compact_summary", role="user", view="summary")
+            self.emit("lifecycle", text, "compact_summary", None, {"role": "user", "view": "summary"})
         elif line.isMeta:
-            self.emit("lifecycle", text, "meta", role="user", view="context")
+            self.context(text, "meta")
         elif text.startswith(words.INTERRUPT):
-            self.emit("human_intervention", text, "interrupt", role="user", view="context")
+            self.emit("human_intervention", text, "interrupt", None, {"role": "user", "view": "context"})
         elif line.origin is not None and line.origin.kind == "task-notification":
             self.notification(text)
         elif (tag := words.TAG.match(text)) and self.tagged(tag[1], text):
             return
         elif text.startswith(words.CAVEAT):
-            self.emit("lifecycle", text, "local-command-caveat", role="user", view="context")
+            self.context(text, "local-command-caveat")
         elif text.isspace() or not text:
             self.merge("empty")
         else:
             self.say(text, "user")
 
     def say(self, text: str, native: str) -> None:
+        """What a person typed."""
         summary = one_line(text)
-        self.emit("user_msg", text, native, summary, role="user")
+        self.emit("user_msg", text, native, summary, {"role": "user"})
         if not self.session.is_titled:
             self.session.is_titled = True
             self.title(summary, 1)
 
+    def context(self, text: str, native: str, summary: str | None = None) -> None:
+        """What the program told the model in the person's place."""
+        self.emit("lifecycle", text, native, summary, {"role": "user", "view": "context"})
+
     def tagged(self, tag: str, text: str) -> bool:
-        """Text that begins with a tag of the program. False when the tag means nothing to it, and the text is a prompt like others."""
+        """Text that begins with a tag of the program. False when the tag is none of its own, and the text a prompt like others."""
         if tag in ("command-name", "command-message", "command-args"):
             name, args = words.inside("command-name", text), words.inside("command-args", text)
             command = f"/{(name or words.inside('command-message', text)).lstrip('/')} {args}".strip()
-            self.emit("human_intervention", command, "slash_command", role="user", view="context")
+            self.emit("human_intervention", command, "slash_command", None, {"role": "user", "view": "context"})
         elif tag == "bash-input":
             self.say(f"!{words.inside(tag, text)}", tag)
         elif tag == "task-notification":
             self.notification(text)
-        elif tag in words.ECHOES:
-            self.emit("lifecycle", text, tag, one_line(words.inside(tag, text) or text), role="user", view="context")
-        elif tag in words.WRAPPERS:
-            _, closed, rest = text.partition(f"</{tag}>")
-            if closed and rest.strip():
-                self.prompt(self.line, rest.strip())
-            else:
-                self.emit("lifecycle", text, tag, one_line(words.inside(tag, text) or text), role="user", view="context")
+        elif tag in words.WRAPPERS and (rest := text.partition(f"</{tag}>")[2].strip()):
+            self.prompt(self.line, rest)
+        elif tag in words.WRAPPERS or tag in words.ECHOES:
+            self.context(text, tag, one_line(words.inside(tag, text) or text))
         else:
             return False
         return True
 
     def notification(self, text: str) -> None:
-        call = words.inside("tool-use-id", text) or None
-        summary = one_line(words.inside("summary", text) or text)
-        self.emit("lifecycle", text, "task-notification", summary, role="user", call_id=call, view="context")
+        """Something that ran in the background has ended."""
+        fields: Fields = {"role": "user", "view": "context", "call_id": words.inside("tool-use-id", text) or None}
+        self.emit("lifecycle", text, "task-notification", one_line(words.inside("summary", text) or text), fields)
 
     def assistant(self, line: Line) -> None:
         message = line.message
-        if message is None or message.content is None:
+        content = message.content if message else None
+        if message is None or content is None:
             self.count_usage(line)
-            self.emit("lifecycle", self.raw_text(), "assistant", "assistant record without content", role="assistant")
+            self.emit("lifecycle", self.raw_text(), "assistant", "assistant record without content", {"role": "assistant"})
             return
         is_local = message.model == SYNTHETIC
         if not is_local:
             self.count_usage(line)
-            if message.model:
-                self.session.model = message.model
-        content = message.content
+            self.session.model = message.model or self.session.model
         if isinstance(content, str):
             self.reply(line, content, is_local)
-        elif not content:
+            return
+        if not content:
             self.merge("empty")
-        else:
-            for n, block in enumerate(content):
-                kind = block.type or words.guess(block)
-                if kind == "tool_use" or kind == "server_tool_use":
-                    self.tool_use(block, kind)
-                elif kind == "text" and block.text is not None:
-                    self.reply(line, block.text, is_local)
-                elif kind == "thinking" and block.thinking is not None:
-                    if block.thinking:
-                        self.emit("thinking", block.thinking, kind, role="assistant")
-                    else:
-                        self.merge("empty thinking")
-                elif kind == "redacted_thinking":
-                    self.merge(kind)
-                elif kind is not None and kind.endswith("tool_result"):
-                    self.tool_result(line, block)
+        for n, block in enumerate(content):
+            kind = block.type or words.guess(block)
+            if kind == "tool_use" or kind == "server_tool_use":
+                self.tool_use(block, kind)
+            elif kind == "text" and block.text is not None:
+                self.reply(line, block.text, is_local)
+            elif kind == "thinking" and block.thinking is not None:
+                if block.thinking:
+                    self.emit("thinking", block.thinking, kind, None, {"role": "assistant"})
                 else:
-                    self.unknown_block(n, block)
+                    self.merge("empty thinking")
+            elif kind == "redacted_thinking":
+                self.merge(kind)
+            elif kind is not None and kind.endswith("tool_result"):
+                self.tool_result(line, block)
+            else:
+                self.unknown_block(n, block)
 
     def reply(self, line: Line, text: str, is_local: bool) -> None:
         if line.isApiErrorMessage or (is_local and "API Error" in text[:200]):
             word = words.plain(line.error)
             native = f"assistant/{word}" if isinstance(word, str) and word else "assistant/error"
-            self.emit("error", text, native, role="assistant", is_error=True)
+            self.emit("error", text, native, None, {"role": "assistant", "is_error": True})
         elif is_local:
-            self.emit("lifecycle", text, "assistant/synthetic", role="assistant")
+            self.emit("lifecycle", text, "assistant/synthetic", None, {"role": "assistant"})
         elif text.isspace() or not text:
             self.merge("empty")
         else:
-            self.emit("assistant_msg", text, "assistant", role="assistant")
+            self.emit("assistant_msg", text, "assistant", None, {"role": "assistant"})
 
     def tool_use(self, block: Block, native: str) -> None:
-        tool, args = block.name or "unknown", block.input or {}
+        tool, args, call_id = block.name or "unknown", block.input or {}, block.id
         call = words.describe_call(tool, args)
-        self.emit(
-            call.kind, call.body, native, call.summary, role="assistant", tool=tool, call_id=block.id, action=call.action, files=call.files
-        )
-        if block.id:
-            keep(self.state.calls, block.id, Call(tool, call.action, call.kind == "test_run"), CALLS)
+        fields: Fields = {"role": "assistant", "tool": tool, "call_id": call_id, "action": call.action}
+        if call.files:
+            fields["files"] = call.files
+        self.emit(call.kind, call.body, native, call.summary, fields)
+        if call_id:
+            keep(self.state.calls, call_id, Call(tool, call.action, call.kind == "test_run"), CALLS)
             if tool in words.STARTS_AGENT and isinstance(prompt := args.get("prompt"), str):
-                keep(self.state.tasks, block.id, words.hash_words(prompt), TASKS)
+                keep(self.state.tasks, call_id, words.hash_words(prompt), TASKS)
 
     def tool_result(self, line: Line, block: Block) -> None:
-        call = self.state.calls.pop(block.tool_use_id, words.NO_CALL) if block.tool_use_id else words.NO_CALL
+        call_id = block.tool_use_id
+        call = self.state.calls.pop(call_id, words.NO_CALL) if call_id else words.NO_CALL
         text = words.result_text(block)
-        if text.startswith("<persisted-output>") and self.overflow and (found := words.OVERFLOW.search(text)):
+        if self.overflow and text.startswith(words.PERSISTED) and (found := words.OVERFLOW.search(text)):
             text = self.overflow.get(found[1], text)
+        kind = native = "tool_result"
         is_error = block.is_error is True
+        exit_code = tests = None
         outcome = words.NO_OUTCOME if call.action in words.ON_FILES else words.outcome_of(line.toolUseResult)
         if is_error and self.is_rejection(line, text):
-            said = words.SAID.search(text)
-            reason = said[1].strip() if said else ""
-            self.emit(
-                "human_intervention", reason or text, "rejected", role="user", tool=call.tool or None, call_id=block.tool_use_id,
-                action=call.action if call.tool else None,
-            )  # fmt: skip
-            return
-        kind = native = "tool_result"
-        exit_code = tests = None
-        if text.startswith(words.CANCELLED):
+            kind, native, is_error = "human_intervention", "rejected", False
+            text = words.reason_of(text)
+        elif text.startswith(words.CANCELLED):
             native, is_error = "tool_result/cancelled", False
         elif not is_error and (call.tool in words.ASKS or isinstance(outcome.answers, dict) or isinstance(outcome.plan, str)):
             kind = "decision"
@@ -270,16 +258,18 @@ class _Reader(Fold):
         else:
             exit_code = words.exit_of(call.tool, text, is_error, outcome)
             tests = test_counts(text) if call.is_test else None
-        fields: Fields = {"role": "user", "call_id": block.tool_use_id, "is_error": is_error}
+        fields: Fields = {"role": "user", "call_id": call_id}
         if call.tool:
             fields["tool"], fields["action"] = call.tool, call.action
-        if outcome is not words.NO_OUTCOME:
-            fields["duration_ms"], fields["refs"] = words.duration_of(outcome), self.started(outcome)
+        if is_error:
+            fields["is_error"] = True
         if exit_code is not None:
             fields["exit_code"] = exit_code
         if tests is not None:
             fields["tests"] = tests
-        self.emit(kind, text, native, words.result_summary(text, exit_code, tests), **fields)
+        if outcome is not words.NO_OUTCOME:
+            fields["duration_ms"], fields["refs"] = words.duration_of(outcome), self.started(outcome)
+        self.emit(kind, text, native, words.result_summary(text, exit_code, tests), fields)
 
     def is_rejection(self, line: Line, text: str) -> bool:
         return text.startswith(words.REJECTED) or line.toolDenialKind == "user-rejected" or bytes(line.toolUseResult) == words.REJECTED_RAW
@@ -288,50 +278,56 @@ class _Reader(Fold):
         """The sessions that a call has started."""
         if outcome.agentId is None and outcome.runId is None:
             return ()
-        names = [f"{word}-{words.clean(name)}" for word, name in (("agent", outcome.agentId), ("journal", outcome.runId)) if isinstance(name, str)]
-        return tuple([f"{self.flavor}:{self.state.root}/{name}" for name in names])
+        named = (("agent", outcome.agentId), ("journal", outcome.runId))
+        return tuple([f"{self.flavor}:{self.state.root}/{word}-{words.clean(name)}" for word, name in named if isinstance(name, str)])
 
     def unknown_block(self, n: int, block: Block) -> None:
+        """A block that is not understood is kept as it was written, for which the line is read once more."""
         value: Any = next((value for value, _, _ in parse(self.raw if isinstance(self.raw, bytes) else self.raw.encode())), None)
         for step in ("data", "message", "message", "content", n) if self.is_inner else ("message", "content", n):
             try:
                 value = value[step]
             except (KeyError, IndexError, TypeError):
                 value = None
-        self.emit("lifecycle", text_of(value), block.type or "unknown", block.type or "unknown block", role=self.line.type)
+        self.emit("lifecycle", text_of(value), block.type or "unknown", block.type or "unknown block", {"role": self.line.type or "user"})
 
-    def system(self, line: Line) -> None:
+    def system(self, line: RareLine) -> None:
         subtype = line.subtype or ""
         native = f"system/{subtype}" if subtype else "system"
         text = text_of(words.plain(line.content))
         if subtype == "turn_duration":
             ms = words.milliseconds(line.durationMs)
             summary = "turn finished" if ms is None else f"turn finished after {ms / 1000:.1f} s"
-            self.emit("completion", text, native, summary, duration_ms=ms)
+            self.emit("completion", text, native, summary, {"duration_ms": ms})
         elif subtype == "api_error":
             reason = words.error_text(words.plain(line.error)) or text
             tried = f"attempt {line.retryAttempt} of {line.maxRetries}: " if line.retryAttempt is not None else ""
-            self.emit("retry", reason, native, one_line(tried + one_line(reason)), is_error=True, duration_ms=words.milliseconds(line.retryInMs))
+            fields: Fields = {"is_error": True, "duration_ms": words.milliseconds(line.retryInMs)}
+            self.emit("retry", reason, native, one_line(tried + one_line(reason)), fields)
         elif subtype == "stop_hook_summary":
             errors, added = words.texts(words.plain(line.hookErrors)), words.texts(words.plain(line.hookAdditionalContext))
             body = "\n".join([*errors, *added])
-            view = "context" if added else None
-            self.emit("error" if errors else "lifecycle", body, native, one_line(body or "stop hooks"), is_error=bool(errors), view=view)
+            fields = {"is_error": bool(errors), "view": "context" if added else None}
+            self.emit("error" if errors else "lifecycle", body, native, one_line(body or "stop hooks"), fields)
         elif subtype == "compact_boundary":
             self.compaction(line, text, native)
         elif subtype == "microcompact_boundary":
             cleared = line.microcompactMetadata.compactedToolIds if line.microcompactMetadata else None
-            self.emit("lifecycle", text, native, view="clear", refs=tuple(cleared or ()))
+            self.emit("lifecycle", text, native, None, {"view": "clear", "refs": tuple(cleared or ())})
         elif subtype in ("model_refusal_fallback", "api_refusal"):
-            self.emit("error", text, native, is_error=True, view="retract", refs=self.references(line.retractedMessageUuids))
+            fields = {"is_error": True, "view": "retract", "refs": self.references(line.retractedMessageUuids)}
+            self.emit("error", text, native, None, fields)
         elif subtype == "error":
-            self.emit("error", words.error_text(words.plain(line.error)) or text or self.raw_text(), native, is_error=True)
+            self.emit("error", words.error_text(words.plain(line.error)) or text or self.raw_text(), native, None, {"is_error": True})
         elif subtype == "local_command" and (tag := words.TAG.match(text)) and self.tagged(tag[1], text):
             return
         else:
             self.emit("lifecycle", text or self.raw_text(), native)
 
-    def compaction(self, line: Line, text: str, native: str) -> None:
+    def compaction(self, line: RareLine, text: str, native: str) -> None:
+        """All that was said leaves the model's context but for what is preserved. The chain begins anew, and is linked here."""
+        if self.parent is None and line.logicalParentUuid:
+            self.parent = self.reference(line.logicalParentUuid)
         about = line.compactMetadata
         segment = about.preservedSegment if about else None
         kept: tuple[str, ...] = ()
@@ -344,7 +340,7 @@ class _Reader(Fold):
             # What follows is written as if it followed the last message that was kept. It follows the summary.
             tail, anchor = self.references((segment.tailUuid, segment.anchorUuid))
             keep(self.state.moved, tail, anchor, 16)
-        self.emit("lifecycle", text, native, view="compact", refs=kept)
+        self.emit("lifecycle", text, native, None, {"view": "compact", "refs": kept})
 
     def attachment(self, line: Line) -> None:
         about = line.attachment
@@ -353,32 +349,33 @@ class _Reader(Fold):
             return
         kind = about.get("type")
         native = kind if isinstance(kind, str) and kind else "attachment"
-        if native == "queued_command":
+        if native.startswith("hook_"):
+            self.hook(about, native)
+        elif native == "queued_command":
             text = words.prompt_text(about.get("prompt"))
             if about.get("commandMode") == "task-notification" or text.startswith("<task-notification>"):
                 self.notification(text)
             else:
                 self.say(text, native)
-        elif native.startswith("hook_"):
-            self.hook(about, native)
         else:
-            text = words.attachment_text(about)
             path = about.get("filename") or about.get("path")
-            files = (path,) if isinstance(path, str) else ()
-            self.emit("lifecycle", text, native, view=None if native in words.UNSEEN else "context", files=files)
+            fields: Fields = {"view": None if native in words.UNSEEN else "context", "files": (path,) if isinstance(path, str) else ()}
+            self.emit("lifecycle", words.attachment_text(about), native, None, fields)
 
     def hook(self, about: dict[str, Any], native: str) -> None:
         is_error = native.endswith("_error")
         content = words.prompt_text(about.get("content"))
-        nested = about.get("blockingError")
-        reason = text_of(nested.get("blockingError") if isinstance(nested, dict) else nested)
-        body = next((text for text in (reason, content, text_of(about.get("stderr")) if is_error else "", text_of(about.get("stdout"))) if text), "")
+        body = words.hook_reason(about) if is_error else content or text_of(about.get("stdout"))
         code = about.get("exitCode")
-        self.emit(
-            "error" if is_error else "lifecycle", body, native, one_line(f"{text_of(about.get('hookName'))}: {one_line(body)}".removesuffix(": ")),
-            is_error=is_error, exit_code=code if type(code) is int and abs(code) < 1 << 31 else None,
-            duration_ms=words.milliseconds(about.get("durationMs")), view="context" if content and native not in ("hook_system_message",) else None,
-        )  # fmt: skip
+        fields: Fields = {"duration_ms": words.milliseconds(about.get("durationMs"))}
+        if is_error:
+            fields["is_error"] = True
+        if type(code) is int and abs(code) < 1 << 31:
+            fields["exit_code"] = code
+        if content and native not in words.UNSEEN:
+            fields["view"] = "context"
+        name = text_of(about.get("hookName"))
+        self.emit("error" if is_error else "lifecycle", body, native, one_line(f"{name}: {one_line(body)}" if body else name), fields)
 
     def progress(self, line: Line) -> None:
         """Something is going on. For a time a subagent's whole conversation was told in this way."""
@@ -407,20 +404,18 @@ class _Reader(Fold):
             self.merge(f"progress/{kind}")
         self.is_inner = False
 
-    def permission_mode(self, line: Line) -> None:
+    def permission_mode(self, line: RareLine) -> None:
         """The mode is written at every start. The first is where the session begins; another is a person's doing."""
         mode, before = line.permissionMode, self.state.mode
+        self.state.mode = mode or "?"
         if mode is None:
             self.emit("lifecycle", self.raw_text(), "permission-mode", "permission mode unknown")
-            self.state.mode = "?"
         elif before is None or before == mode:
             self.merge("permission-mode")
-            self.state.mode = mode
         else:
-            self.emit("human_intervention", mode, "permission-mode", one_line(f"permission mode {before} → {mode}"), role="user")
-            self.state.mode = mode
+            self.emit("human_intervention", mode, "permission-mode", one_line(f"permission mode {before} → {mode}"), {"role": "user"})
 
-    def pr_link(self, line: Line) -> None:
+    def pr_link(self, line: RareLine) -> None:
         """The session's pull request, which is written again at every start."""
         url, repo = line.prUrl, line.prRepository
         task = f"{repo}#{line.prNumber}" if repo and line.prNumber is not None else url

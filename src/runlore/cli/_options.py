@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
@@ -15,6 +15,12 @@ from click.shell_completion import CompletionItem
 from .. import config
 from ..errors import ModelError, RunloreError
 from ..store import Filter, Store
+
+if TYPE_CHECKING:
+    Name = click.ParamType[str]
+    Time = click.ParamType[datetime]
+else:
+    Name = Time = click.ParamType  # Not generic in older versions of click.
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
@@ -29,7 +35,7 @@ def open_store() -> Iterator[tuple[Store, config.Config]]:
         yield store, setting
 
 
-class SessionName(click.ParamType):
+class SessionName(Name):
     """The beginning of an id, `latest`, `latest:AGENT`, `latest:REPO`."""
 
     name = "session"
@@ -52,7 +58,7 @@ class SessionName(click.ParamType):
         return [CompletionItem("latest")] * "latest".startswith(incomplete or "-") + items
 
 
-class AgentName(click.ParamType):
+class AgentName(Name):
     """An installed adapter."""
 
     name = "agent"
@@ -70,7 +76,7 @@ class AgentName(click.ParamType):
         return [CompletionItem(name) for name in adapters.names() if name.startswith(incomplete)]
 
 
-class When(click.ParamType):
+class When(Time):
     """`7d`, `24h`, `yesterday`, a date, ISO 8601."""
 
     name = "when"
@@ -93,6 +99,7 @@ def filters(function: Decorated) -> Decorated:
     @functools.wraps(function)
     def with_filter(*args: Any, **options: Any) -> Any:
         given = {name: options.pop(name) for name in _FILTERS}
+        given["parents_only"] = not given.pop("all_subagents")
         if given["cwd"] is not None:
             given["cwd"] = _folder(given["cwd"])
         return function(*args, chosen=Filter(**given), **options)
@@ -122,5 +129,5 @@ _FILTERS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     "until": (("--until",), {"type": When(), "help": "Begun before."}),
     "text": (("--text",), {"metavar": "TEXT", "help": "With this in title or folder."}),
     "errors": (("--errors",), {"is_flag": True, "help": "With errors."}),
-    "parents_only": (("--all-subagents/",), {"flag_value": False, "default": True, "help": "Subagents too."}),
+    "all_subagents": (("--all-subagents",), {"is_flag": True, "help": "Subagents too."}),
 }

@@ -100,7 +100,8 @@ def foot(script: Transcript, view: View) -> Iterator[str]:
     lines = script.branches[1:]
     if lines and view.branch == 0:
         yield ""
-        yield paint(f"{count(len(lines), 'line')} of it {'was' if len(lines) == 1 else 'were'} rewound; --branch all shows everything", "dim")
+        what = "a line of it was" if len(lines) == 1 else f"{len(lines)} lines of it were"
+        yield paint(f"{what} left behind by a rewind; --branch all shows everything", "dim")
 
 
 def describe(child: SessionLine) -> str:

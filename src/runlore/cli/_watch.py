@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
-from watchfiles import watch as changes_in
+import watchfiles
 
 from ..errors import StoreBusy
 from ..pipeline import Report
@@ -24,30 +24,31 @@ def watch(sync: Callable[[], Report], places: Iterable[str], tell: Callable[[Rep
     """Goes on until it is interrupted, which is how it is meant to end."""
     places = list(places)
     note(f"watching {count(len(present(places)), 'folder')}; Ctrl-C ends it")
+    due = time.monotonic() + PASS_S
     try:
-        due = time.monotonic() + PASS_S
         while True:
-            due = watch_present(sync, places, tell, due)
+            there = present(places)
+            for changed in changes(there):
+                is_other = present(places) != there
+                if changed or is_other or time.monotonic() >= due:
+                    due = time.monotonic() + PASS_S
+                    run(sync, tell)
+                if is_other:
+                    break
     except KeyboardInterrupt:
         return
 
 
-def watch_present(sync: Callable[[], Report], places: list[str], tell: Callable[[Report], None], due: float) -> float:
-    """Watches the folders that are there now, until another one is."""
-    there = present(places)
+def changes(there: list[str]) -> Iterator[bool]:
+    """Whether something was written below these folders, time and again."""
     if not there:
         time.sleep(LOOK_MS / 1000)
-    for changes in changes_in(
+        yield False
+        return
+    for changed in watchfiles.watch(
         *there, watch_filter=None, debounce=DEBOUNCE_MS, step=STEP_MS, rust_timeout=LOOK_MS, yield_on_timeout=True
-    ) if there else ():
-        if changes or time.monotonic() >= due:
-            due = time.monotonic() + PASS_S
-            run(sync, tell)
-        if present(places) != there:
-            break
-    if present(places) != there:
-        run(sync, tell)
-    return due
+    ):
+        yield bool(changed)
 
 
 def run(sync: Callable[[], Report], tell: Callable[[Report], None]) -> None:

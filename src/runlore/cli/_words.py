@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime
 
 
 def count(number: int, noun: str, plural: str | None = None) -> str:
@@ -47,15 +47,14 @@ def brief(seconds: float) -> str:
 def ago(moment: datetime, now: datetime) -> str:
     """4 min ago, 3 h ago, 2 days ago, or the date where people are."""
     gone = now - moment
-    if gone < timedelta(0) or gone >= timedelta(days=7):
+    days, seconds = gone.days, gone.seconds
+    if not 0 <= days < 7:
         return moment.astimezone().date().isoformat()
-    if gone < timedelta(minutes=1):
+    if days:
+        return f"{days} d ago"
+    if seconds < 60:
         return "now"
-    if gone < timedelta(hours=1):
-        return f"{gone.seconds // 60} min ago"
-    if gone < timedelta(days=1):
-        return f"{gone.seconds // 3600} h ago"
-    return f"{gone.days} d ago"
+    return f"{seconds // 60} min ago" if seconds < 3600 else f"{seconds // 3600} h ago"
 
 
 def local(moment: datetime | None, pattern: str = "%Y-%m-%d %H:%M") -> str:

@@ -1,7 +1,7 @@
 """Show the agents that runlore can read.
 
-Where it looks for their sessions, and how much is stored of each. With --json an array of objects: name, label, roots (path, exists, machine), enabled, keeps_days, sources, sessions,
-source_bytes, last_sync.
+Where it looks for their sessions, and how much is stored of each. With --json an array of objects: name, label, enabled,
+roots (path, exists, machine), keeps_days, sources, sessions, source_bytes, last_sync.
 """
 
 from __future__ import annotations

@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 import click
 
 from .. import query
-from ..model import parse_time
 from ..store import Filter, SessionLine, Store
 from ._options import as_json, filters, open_store
 from ._out import Column, echo, note, one_line, paint, screen, table, warn, write_json
@@ -58,7 +57,7 @@ def show(store: Store, lines: list[SessionLine], *, is_whole: bool = False) -> N
     columns = [
         Column("ID", query.short_ids(store, lines, is_all=is_whole)),
         Column("AGENT", [line.agent for line in lines]),
-        Column("WHEN", [ago(parse_time(line.ended_at), now) if line.ended_at else "?" for line in lines]),
+        Column("WHEN", [ago(datetime.fromisoformat(line.ended_at), now) if line.ended_at else "?" for line in lines]),
         Column("TIME", [brief(line.wall_clock_s) for line in lines], right=True, leaves=4),
         Column("TURNS", [str(line.turns) for line in lines], right=True, leaves=3),
         Column("EVENTS", [str(line.events) for line in lines], right=True, leaves=1),

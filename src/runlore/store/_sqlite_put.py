@@ -18,12 +18,14 @@ from ..model import BLOCK, SCHEMA_VERSION, format_time
 from ..timeline import Tally, merge
 from . import Batch, Piece, Put, Segment, StreamState
 from ._sqlite_read import Reader
-from .pieces import GONE, PARENT, SEQ, fold_facts, outside, rebuild, renumber, with_origin
+from .pieces import GONE, PARENT, SEQ, fold_facts, native_hash, outside, rebuild, renumber, with_origin
 
-ALIAS = (
-    "insert or ignore into natives select ?, session, seq from natives"
-    " where hash = ? and session in (select session from streams where source = ?)"
-)
+ALIAS = """
+insert or ignore into aliases
+select ?1, ?2, session, seq from natives where hash = ?3 and session in (select session from streams where source = ?1)
+union all select source, ?2, session, seq from aliases where source = ?1 and hash = ?3
+limit 1
+"""
 INSERT_EVENT = f"insert into events values (?{', ?' * 14})"
 
 
@@ -50,9 +52,11 @@ class Writer(Reader):
                     continue
                 if piece.rows or self._number(piece.session_uid) is not None:
                     self._put_piece(number, flavor, piece, batch, done)
-            self.db.executemany(ALIAS, ((h, target, number) for h, target in batch.aliases))
+            self.db.executemany(ALIAS, ((number, h, target) for h, target in batch.aliases))
             self._put_rest(number, batch, keep=not done.forgotten)
             self._fold_all(number)
+            now = format_time(datetime.now(UTC))
+            self.db.executemany("update sessions set ingested_at = ? where uid = ?", ((now, uid) for uid in done.sessions))
         return done
 
     def _source(self, batch: Batch) -> tuple[int, int]:
@@ -78,7 +82,7 @@ class Writer(Reader):
                 self.db.execute("update streams set hash = x'' where session = ? and source = ?", (session, source))
             home = again.fresh
             piece, blocks = renumber(piece, again.numbers, home), list(range(home + 1))
-        self._link(session, piece, blocks)
+        self._link(session, source, piece, blocks)
         self._write(session, home, piece, blocks)
         done.events += len(piece.rows)
         done.sessions.add(piece.session_uid)
@@ -164,11 +168,14 @@ class Writer(Reader):
                 return event.origin or f"{event.session_uid}#{event.seq}"
         return None
 
-    def _link(self, session: int, piece: Piece, blocks: list[int]) -> None:
+    def _link(self, session: int, source: int, piece: Piece, blocks: list[int]) -> None:
         """Finds the parents that are not in the batch. One that comes later in the stream is no parent."""
-        sql = "select seq from natives where hash = ? and session = ?"
+        sql = (
+            "select seq from natives where hash = ?1 and session = ?2"
+            " union all select seq from aliases where source = ?3 and hash = ?1 and session = ?2"
+        )
         for n, parent in piece.links:
-            found = self._one(sql, (parent, session))
+            found = self._one(sql, (parent, session, source))
             row = list(piece.rows[n])
             if found is not None and found[0] < _absolute(row[SEQ], blocks):
                 row[PARENT] = outside(found[0])
@@ -288,12 +295,15 @@ class Writer(Reader):
         return total
 
     def _mark_gone(self, session: int, block: int, present: set[int]) -> None:
-        low, high = block * BLOCK, (block + 1) * BLOCK - 1
-        sql = "select seq, hash from natives where session = ? and seq between ? and ?"
-        seen = {seq for seq, h in self._all(sql, (session, low, high)) if h in present}
-        sql = "select seq from events where session = ? and seq between ? and ? and native_id is not null"
-        gone = [(session, seq) for (seq,) in self._all(sql, (session, low, high)) if seq not in seen]
+        gone = [(session, seq) for h, seq in self._hashes(session, block) if h not in present]
         self.db.executemany(f"update events set flags = flags | {GONE} where session = ? and seq = ?", gone)
+
+    def _hashes(self, session: int, block: int | None = None) -> list[tuple[int, int]]:
+        """(hash, seq) of every event of a session, or of one block of it, that has a native id."""
+        (flavor,) = self._one("select flavor from sessions where number = ?", (session,))
+        low, high = (0, 1 << 62) if block is None else (block * BLOCK, (block + 1) * BLOCK - 1)
+        sql = "select native_id, seq from events where session = ? and seq between ? and ? and native_id is not null"
+        return [(native_hash(flavor, native_id), seq) for native_id, seq in self._all(sql, (session, low, high))]
 
     def rederive(self, source: int, batches: Iterable[Batch]) -> Put:
         total = Put(sessions=set())
@@ -315,13 +325,9 @@ class Writer(Reader):
         """Drops the events of a block and remembers which native id had which number."""
         low, high = block * BLOCK, (block + 1) * BLOCK - 1
         span = (session, low, high)
-        old = self._again.setdefault(session, Again()).numbers
-        sql = (
-            "select n.hash, n.seq from natives n join events e on e.session = n.session and e.seq = n.seq"
-            " where n.session = ? and n.seq between ? and ?"
-        )
-        old.update(self.db.execute(sql, span))
-        self.db.execute("delete from natives where session = ? and seq between ? and ?", span)
+        known = self._hashes(session, block)
+        self._again.setdefault(session, Again()).numbers.update(known)
+        self.db.executemany("delete from natives where hash = ? and session = ?", ((h, session) for h, _ in known))
         self.db.execute("delete from events where session = ? and seq between ? and ?", span)
         self._drop_segments("session = ? and first_seq between ? and ?", span)
         self.db.execute(
@@ -332,6 +338,7 @@ class Writer(Reader):
     def _rewind(self, source: int) -> None:
         self.db.execute("delete from records where source = ?", (source,))
         self.db.execute("delete from skips where source = ?", (source,))
+        self.db.execute("delete from aliases where source = ?", (source,))
         self.db.execute('update sources set "offset" = 0, records = 0, carry = null where number = ?', (source,))
 
     def _drop_segments(self, where: str, bindings: tuple[Any, ...]) -> None:

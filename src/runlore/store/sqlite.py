@@ -196,13 +196,15 @@ class SqliteStore(Writer):
                 (session,) = row
                 sources = [n for (n,) in self._all("select distinct source from streams where session = ?", row)]
                 self._drop_segments("session = ?", (session,))
-                for table in ("events", "natives", "streams"):
+                natives = ((h, session) for h, _ in self._hashes(session))
+                self.db.executemany("delete from natives where hash = ? and session = ?", natives)
+                for table in ("events", "streams"):
                     self.db.execute(f"delete from {table} where session = ?", (session,))
                 self.db.execute("delete from sessions where number = ?", (session,))
                 for source in sources:
                     # Native records of one file cannot be told apart by session, so all of the file's go.
-                    self.db.execute("delete from records where source = ?", (source,))
-                    self.db.execute("delete from skips where source = ?", (source,))
+                    for table in ("records", "skips", "aliases"):
+                        self.db.execute(f"delete from {table} where source = ?", (source,))
                     self.db.execute("update sources set carry = null where number = ? and not exists"
                                     " (select 1 from streams where source = ?)", (source, source))  # fmt: skip
         # Deleted pages keep their old bytes until they are overwritten: forgetting must not leave them.

@@ -2,15 +2,14 @@
 
 unicode61 splits at everything that is not a letter or a digit, so `parse_http` and `src/main.py` are found in parts. It
 keeps `parseHttpUrl` whole, and takes a run of Chinese or Japanese for one word: for these, their parts and their pairs of
-characters are appended. Only distinct words are looked at, and all scanning is done by bytes.translate and split, which
-run at 100 MB/s where a regular expression over the text runs at 10.
+characters are appended. The words are found by `bytes.translate` into classes and `find` on those, which runs at 100 MB/s;
+a regular expression over the same text runs at 15.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from itertools import filterfalse
+from collections.abc import Iterator
 
 LONGEST = 64
 """A longer run of letters and digits is not an identifier but data."""
@@ -18,8 +17,14 @@ LONGEST = 64
 _REMEMBERED = 100_000
 """Words whose parts are remembered: identifiers recur from segment to segment."""
 
-_NOT_A_WORD = bytes(c if chr(c).isalnum() or c >= 0x80 else 0x20 for c in range(256))
-_PARTS = re.compile(rb"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[\x80-\xff]+")
+_OTHER, _LOWER, _UPPER = b"\0", b"\1", b"\2"
+_CLASS = b"".join(
+    _UPPER if 65 <= c <= 90 else _LOWER if 97 <= c <= 122 or 48 <= c <= 57 else _OTHER for c in range(256)
+)
+_BOUNDARIES = (_LOWER + _UPPER, _UPPER + _UPPER + _LOWER)
+"""parseHttp, and HTTPServer."""
+
+_PARTS = re.compile(rb"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _CJK = re.compile("[\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff]+")
 _NOT_CJK = bytes(c for c in range(256) if not (0xE3 <= c <= 0xED or c == 0xEF))
 """All bytes but those that a character of these scripts begins with in UTF-8: dashes and arrows are far more frequent."""
@@ -39,24 +44,29 @@ def index_text(texts: list[bytes]) -> bytes:
 def camel_parts(text: bytes) -> list[bytes]:
     """The parts of every word like parseHttpUrl or HTTPServer2 in the text, each once, sorted."""
     found: set[bytes] = set()
-    words: Iterable[bytes] = set(text.translate(_NOT_A_WORD).split())
-    for plain in (bytes.islower, bytes.istitle, bytes.isupper):
-        words = filterfalse(plain, words)  # In C: nine words of ten need no look at all.
-    for word in words:
+    for word in set(_mixed_words(text)):
         parts = _parts.get(word)
         if parts is None:
             if len(_parts) >= _REMEMBERED:
                 _parts.clear()
-            parts = _parts[word] = _cut(word)
+            parts = _parts[word] = tuple(part for part in _PARTS.findall(word) if len(part) > 1)
         found.update(parts)
     return sorted(found)
 
 
-def _cut(word: bytes) -> tuple[bytes, ...]:
-    if len(word) > LONGEST:
-        return ()
-    parts = _PARTS.findall(word)
-    return tuple(part for part in parts if len(part) > 1) if len(parts) > 1 else ()
+def _mixed_words(text: bytes) -> Iterator[bytes]:
+    classes = text.translate(_CLASS)
+    find, before = classes.find, classes.rfind
+    for boundary in _BOUNDARIES:
+        at = find(boundary)
+        while at >= 0:
+            first = before(_OTHER, 0, at) + 1
+            last = find(_OTHER, at)
+            if last < 0:
+                last = len(text)
+            if last - first <= LONGEST:
+                yield text[first:last]
+            at = find(boundary, last)
 
 
 def cjk_pairs(text: str) -> list[bytes]:

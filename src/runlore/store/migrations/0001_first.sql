@@ -147,6 +147,15 @@ create table natives (
   primary key (hash, session)
 ) without rowid;
 
+-- Records that gave no event but stand in the chain, and the event that they follow.
+create table aliases (
+  source integer not null,
+  hash integer not null,
+  session integer not null,
+  seq integer not null,
+  primary key (source, hash)
+) without rowid;
+
 -- The native records of a source, redacted, so that a newer adapter can derive the session again.
 create table records (
   source integer not null,

@@ -1,0 +1,248 @@
+"""For people who write adapters: fixtures, and the promises that every adapter keeps.
+
+A fixture is a folder `<agent>/<case>/` with `root/`, what the agent left on disk, and `expected.json`, what the adapter makes of
+it. The checks raise AssertionError with what is wrong; none needs a store or a test runner.
+
+    for fixture in iter_fixtures(Path("tests/adapters/fixtures")):
+        check_law(fixture.adapter, fixture.root)
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from . import adapters
+from .adapters import Adapter, Facts, Normalized, Record, Source
+
+WRONG: tuple[Any, ...] = (None, 17, "x", [], {}, True)
+"""What stands where something else was expected."""
+
+
+class Fixture(msgspec.Struct, frozen=True):
+    agent: str
+    case: str
+    folder: Path
+
+    @property
+    def adapter(self) -> Adapter:
+        return adapters.get(self.agent)
+
+    @property
+    def root(self) -> Path:
+        return self.folder / "root"
+
+    @property
+    def expected(self) -> Path:
+        return self.folder / "expected.json"
+
+
+def iter_fixtures(folder: Path) -> Iterator[Fixture]:
+    """All fixtures below a folder, sorted: `<folder>/<agent>/<case>/root`."""
+    for root in sorted(folder.glob("*/*/root")):
+        yield Fixture(root.parent.parent.name, root.parent.name, root.parent)
+
+
+def derive(adapter: Adapter, root: Path) -> list[dict[str, Any]]:
+    """What an adapter makes of a folder, for reading and comparing: one entry for each source, defaults left out."""
+    return [_readable(source, adapter.normalize(source, records, None)) for source, records in _sources(adapter, root)]
+
+
+def check_law(adapter: Adapter, root: Path, cuts: int = 20, seed: int = 0) -> None:
+    """Cut anywhere, read in pieces, and the result is that of reading at once.
+
+    Every source is read record by record, in two pieces at up to `cuts` places, and in random pieces as often.
+    """
+    rng = random.Random(seed)  # noqa: S311 # a choice of places, no secret
+    for source, records in _sources(adapter, root):
+        whole = _summed([adapter.normalize(source, records, None)])
+        steps = _steps(records)
+        places = range(1, len(steps))
+        plans = [list(places)]
+        plans += [[place] for place in rng.sample(places, min(cuts, len(places)))]
+        plans += [sorted(rng.sample(places, rng.randint(1, len(places)))) for _ in range(cuts if places else 0)]
+        for plan in plans:
+            _compare(whole, _summed(_in_pieces(adapter, source, steps, plan)), f"{source.path} cut before lines {plan}")
+
+
+def check_breakage(adapter: Adapter, root: Path, rng: random.Random, count: int) -> None:
+    """One value broken in one record costs at most one event, and never an exception.
+
+    An event is the same when kind and text are. A record of several events may change the kind of all of them, when the value
+    was about the record; their texts stay.
+    """
+    for source, records in _sources(adapter, root):
+        whole = adapter.normalize(source, records, None)
+        places = [(n, path) for n, record in enumerate(records) for path in _leaves(_loads(record))]
+        for n, path in rng.sample(places, min(count, len(places))):
+            for broken in _broken(_loads(records[n]), path):
+                others = [*records]
+                others[n] = msgspec.structs.replace(records[n], data=broken)
+                what = f"{source.path}: record {n} as {broken[:2000].decode()}"
+                lost = _lost(whole, _try(adapter, source, others, what))
+                assert len(lost) <= 1, f"{what}\nloses {lost}"
+
+
+def check_noise(adapter: Adapter, root: Path, rng: random.Random, count: int) -> None:
+    """Damaged bytes raise nothing, and every record is accounted for by an event, as merged, or as skipped."""
+    for source, records in _sources(adapter, root):
+        for _ in range(count if records else 0):
+            n = rng.randrange(len(records))
+            damaged = _damaged(records[n].data, rng)
+            others = [*records]
+            others[n] = msgspec.structs.replace(records[n], data=damaged)
+            what = f"{source.path}: record {n} as {damaged[:2000]!r}"
+            found = _try(adapter, source, others, what)
+            lines = sum(record.aside is None for record in records)
+            assert len({event.record for event in found.events}) + sum(found.merged.values()) + len(found.skips) >= lines, what
+
+
+# ── what the checks are made of ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def _sources(adapter: Adapter, root: Path) -> Iterator[tuple[Source, list[Record]]]:
+    for source in adapter.discover(root):
+        yield source, list(adapter.read(source, None))
+
+
+def _readable(source: Source, found: Normalized) -> dict[str, Any]:
+    events = []
+    for event, body, parent, original in zip(found.events, found.bodies, found.parents, found.originals, strict=True):
+        default = type(event)(session_uid=event.session_uid, seq=-0).to_dict()
+        row = {name: value for name, value in event.to_dict().items() if name in ("session_uid", "seq") or value != default.get(name)}
+        more = {"body": body, "parent": parent, "original": original}
+        events.append({**row, **{name: value for name, value in more.items() if value}})
+    return {
+        "source": Path(source.path).relative_to(source.root).as_posix(),
+        "facts": msgspec.to_builtins(found.facts),
+        "events": events,
+        "aliases": found.aliases,
+        "merged": found.merged,
+        "skips": [f"{skip.offset}: {skip.reason}" for skip in found.skips],
+    }
+
+
+def _steps(records: Sequence[Record]) -> list[list[Record]]:
+    """The records, those that stand beside the source together with the one they were given for."""
+    steps: list[list[Record]] = []
+    held: list[Record] = []
+    for record in records:
+        held.append(record)
+        if record.aside is None:
+            steps.append(held)
+            held = []
+    return [*steps, held] if held else steps
+
+
+def _in_pieces(adapter: Adapter, source: Source, steps: list[list[Record]], cuts: list[int]) -> Iterator[Normalized]:
+    carry = None
+    for start, stop in zip([0, *cuts], [*cuts, len(steps)], strict=True):
+        found = adapter.normalize(source, [record for step in steps[start:stop] for record in step], carry)
+        carry = found.carry
+        yield found
+
+
+def _summed(parts: Iterator[Normalized] | list[Normalized]) -> Normalized:
+    """Several results as one, put together as a store does."""
+    whole = Normalized()
+    for part in parts:
+        whole.events += part.events
+        whole.bodies += part.bodies
+        whole.parents += part.parents
+        whole.originals += part.originals
+        whole.aliases |= part.aliases
+        whole.skips += part.skips
+        for word, number in part.merged.items():
+            whole.merged[word] = whole.merged.get(word, 0) + number
+        for uid, facts in part.facts.items():
+            whole.facts[uid] = _merged_facts(whole.facts.get(uid), facts)
+    return whole
+
+
+def _merged_facts(old: Facts | None, new: Facts) -> Facts:
+    if old is None:
+        return new
+    merged = {name: getattr(old, name) if (value := getattr(new, name)) is None else value for name in new.__struct_fields__}
+    if new.title_rank < old.title_rank:
+        merged |= {"title": old.title, "title_rank": old.title_rank}
+    return Facts(**merged)
+
+
+def _compare(one: Normalized, other: Normalized, what: str) -> None:
+    for n, (event, again) in enumerate(zip(one.events, other.events, strict=False)):
+        assert event == again, f"{what}: event {n} is\n{again}\nand not\n{event}"
+    for name in one.__struct_fields__:
+        if name not in ("carry", "events"):
+            assert getattr(one, name) == getattr(other, name), (
+                f"{what}: {name} differ:\n{getattr(other, name)}\nand not\n{getattr(one, name)}"
+            )
+    assert len(one.events) == len(other.events), f"{what}: {len(other.events)} events and not {len(one.events)}"
+
+
+def _try(adapter: Adapter, source: Source, records: list[Record], what: str) -> Normalized:
+    try:
+        return adapter.normalize(source, records, None)
+    except Exception as error:  # The adapter's code is on trial here: whatever it raises is the finding.
+        raise AssertionError(f"{what}\nraises {type(error).__name__}: {error}") from error
+
+
+def _lost(before: Normalized, after: Normalized) -> list[tuple[str, str]]:
+    texts = Counter((event.record, body) for event, body in zip(after.events, after.bodies, strict=True))
+    kept = Counter((event.kind, body) for event, body in zip(after.events, after.bodies, strict=True))
+    lost = []
+    changed: set[int | None] = set()
+    for event, body in zip(before.events, before.bodies, strict=True):
+        if kept[event.kind, body] > 0:
+            kept[event.kind, body] -= 1
+        elif texts[event.record, body] > 0 and (not changed or event.record in changed):
+            changed.add(event.record)
+        else:
+            lost.append((event.kind, body))
+    return lost
+
+
+def _loads(record: Record) -> Any:
+    if record.aside is not None or record.problem is not None:
+        return None
+    try:
+        return json.loads(record.data)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _leaves(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    """The paths of all values that hold no others."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in items:
+        if isinstance(item, dict | list) and item:
+            yield from _leaves(item, (*path, key))
+        else:
+            yield (*path, key)
+
+
+def _broken(value: Any, path: tuple[str | int, ...]) -> Iterator[bytes]:
+    """The record with this one value wrong in every way, and without it."""
+    holder = value
+    for key in path[:-1]:
+        holder = holder[key]
+    right = holder[path[-1]]
+    for wrong in WRONG:
+        if type(wrong) is not type(right) or isinstance(right, str | bool):
+            holder[path[-1]] = wrong
+            yield json.dumps(value).encode()
+    if isinstance(holder, dict):
+        del holder[path[-1]]
+        yield json.dumps(value).encode()
+
+
+def _damaged(data: bytes, rng: random.Random) -> bytes:
+    at = rng.randrange(len(data) + 1)
+    bit = rng.choice([b"", b"\0", b"\xff", b'"', b"}{", b"\\ud800", b"[" * 5000, b"NaN", b"9" * 5000, b"\\", bytes([rng.randrange(256)])])
+    end = rng.choice([at, at + 1, at + 20, len(data)])
+    return data[:at] + bit + data[end:]

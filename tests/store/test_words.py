@@ -1,0 +1,33 @@
+"""What the index is given besides the text itself."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runlore.store.words import LONGEST, camel_parts, cjk_pairs, index_text
+
+
+def test_words_of_mixed_case_are_cut_in_parts() -> None:
+    assert camel_parts(b"parseHttpUrl(HTTPServer2)") == [b"HTTP", b"Http", b"Server", b"Url", b"parse"]
+
+
+def test_plain_words_are_not_repeated() -> None:
+    assert camel_parts(b"plain words, Title and UPPER snake_case 42") == []
+
+
+def test_a_word_at_either_end_is_seen() -> None:
+    assert camel_parts(b"fooBar") == [b"Bar", b"foo"]
+
+
+def test_long_runs_are_data_and_not_identifiers() -> None:
+    assert camel_parts(b"aB" * LONGEST) == []
+
+
+def test_runs_of_characters_without_spaces_are_cut_in_pairs() -> None:
+    assert cjk_pairs("搜索功能 and 日本") == [pair.encode() for pair in ("搜索", "索功", "功能", "日本")]
+    assert cjk_pairs("字") == ["字".encode()]
+
+
+@given(st.lists(st.text()))
+def test_any_text_can_be_indexed_and_stays_whole(texts: list[str]) -> None:
+    data = [text.encode("utf-8", "replace") for text in texts]
+    assert index_text(data).startswith(b"\n".join(data))
