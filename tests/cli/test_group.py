@@ -1,0 +1,145 @@
+"""The group of commands: help, start-up, and what becomes of errors."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from runlore.cli import _group, cli
+from runlore.errors import RunloreError
+from tests.cli.conftest import Run
+
+CONTEXT = click.Context(cli, info_name="runlore")
+NAMES = cli.list_commands(CONTEXT)
+
+
+def python(code: str, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env={**os.environ, **env})
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_help_of_a_command_fits_a_screen(name: str, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = run(name, "--help").stdout.splitlines()
+    assert len(lines) <= 24
+    assert max(map(len, lines)) <= 80
+
+
+def test_the_help_of_the_group_fits_a_screen(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = run("--help").stdout.splitlines()
+    assert len(lines) <= 30
+    assert all(any(line.startswith(f"  {name} ") for line in lines) for name in NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_short_help_is_how_the_help_begins(name: str) -> None:
+    command = cli.get_command(CONTEXT, name)
+    assert command is not None
+    assert command.help is not None
+    assert f"{_group.short_help(name)}." == command.help.partition("\n")[0]
+    assert len(_group.short_help(name)) <= 64, "longer ones wrap"
+
+
+@pytest.mark.parametrize("name", sorted(set(NAMES) - {"completion"}))
+def test_every_command_with_data_gives_json_and_documents_its_shape(name: str) -> None:
+    command = cli.get_command(CONTEXT, name)
+    assert command is not None
+    assert "is_json" in {param.name for param in command.params}
+    assert "--json" in (command.help or "")
+
+
+def test_the_version_is_told_before_click_is_imported() -> None:
+    code = "import sys; sys.argv = ['runlore', '--version']; from runlore.cli import main; main(); print(*sys.modules, file=sys.stderr)"
+    result = python(code)
+    assert result.stdout.startswith("runlore 0.")
+    assert not {"click", "msgspec", "apsw", "typing"} & set(result.stderr.split())
+
+
+def test_the_version_is_the_same_where_click_tells_it(run: Run) -> None:
+    assert run("--version").stdout == python("import runlore; print('runlore', runlore.__version__)").stdout
+
+
+def test_help_imports_no_command() -> None:
+    code = (
+        "import sys; from runlore.cli import cli\n"
+        "try: cli.main(['--help'], prog_name='runlore')\n"
+        "except SystemExit: print(*(name for name in sys.modules if name.startswith('runlore.')), file=sys.stderr)"
+    )
+    loaded = set(python(code).stderr.split())
+    assert "runlore.cli._group" in loaded
+    assert not {f"runlore.cli.{name}" for name in NAMES} & loaded
+
+
+def test_a_list_imports_nothing_that_it_does_not_need(stored: Path) -> None:
+    code = "import sys; from runlore.cli import cli\ntry: cli.main(['ls'])\nexcept SystemExit: print(*sys.modules, file=sys.stderr)"
+    loaded = set(python(code).stderr.split())
+    assert "runlore.cli.ls" in loaded
+    assert not {"rich", "re2", "watchfiles", "shutil", "runlore.pipeline", "runlore.redact"} & loaded
+
+
+def test_an_error_of_ours_is_one_line_and_exit_1(run: Run) -> None:
+    result = run("ls")
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert result.stderr == "runlore: there is no store yet; run `runlore sync`, or `runlore demo` for one to look at\n"
+
+
+def test_wrong_usage_is_exit_2(run: Run) -> None:
+    assert run("ls", "--nonsense").exit_code == 2
+    assert run("nonsense").exit_code == 2
+    assert run("ls", "--since", "soon").exit_code == 2
+    assert run("ls", "--agent", "nobody").exit_code == 2
+
+
+def test_a_bug_is_one_line_that_says_so(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*args: object, **kwargs: object) -> None:
+        raise ZeroDivisionError("division\nby zero")
+
+    monkeypatch.setattr("runlore.config.load", broken)
+    result = run("ls")
+    assert result.exit_code == 1
+    assert result.stderr.startswith("runlore: this is a bug")
+    assert result.stderr.count("\n") == 1
+    monkeypatch.setenv("RUNLORE_DEBUG", "1")
+    with pytest.raises(ZeroDivisionError):
+        run("ls")
+
+
+def test_escapes_in_an_error_do_not_reach_the_terminal(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> None:
+        raise RunloreError("bad \x1b[31mpath\x07\nsecond line")
+
+    monkeypatch.setattr("runlore.config.load", fail)
+    assert run("ls").stderr == "runlore: bad path second line\n"
+
+
+def test_an_interrupt_ends_quietly_with_130(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("runlore.config.load", interrupt)
+    result = run("ls")
+    assert (result.exit_code, result.stdout, result.stderr) == (130, "", "")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="pipes that close early are a matter of signals elsewhere")
+def test_a_reader_that_has_had_enough_is_no_error(stored: Path) -> None:
+    words = [sys.executable, "-m", "runlore", "show", "alpha", "--json"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait() == 0
+
+
+def test_every_command_is_a_module_with_a_command() -> None:
+    for name in NAMES:
+        assert isinstance(importlib.import_module(f"runlore.cli.{name}").command, click.Command)

@@ -1,0 +1,98 @@
+"""What reaches the terminal."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runlore.cli._out import Column, cells, clean, fit, one_line, pad, safe_json, table, wrap
+
+OBEYED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\U000e0000-\U000e007f\ud800-\udfff]")
+ANY = st.text(st.characters() | st.sampled_from("\x1b\x9b\x9d\x9c\x07[]0;m\r\n\t\u202e\ud800"))
+
+
+@given(ANY)
+def test_no_text_comes_out_with_anything_a_terminal_obeys(text: str) -> None:
+    assert not OBEYED.search(clean(text))
+    assert "\n" not in one_line(text)
+
+
+@given(st.text(st.characters(categories=["L", "N", "P", "S", "Zs", "M"])))
+def test_what_people_write_stays_as_it_is(text: str) -> None:
+    assert clean(text) == text
+
+
+@pytest.mark.parametrize(
+    ("hostile", "left"),
+    [
+        ("\x1b[2J\x1b[1;1Hgone", "gone"),
+        ("\x1b]0;title\x07after", "after"),
+        ("\x1b]8;;http://evil\x1b\\link\x1b]8;;\x1b\\", "link"),
+        ("\x1bP+q544e\x1b\\x", "x"),
+        ("\x9b31mred", "red"),
+        ("\x1b]52;c;unended", "52;c;unended"),
+        ("50%\r100%\r\ndone", "50%\n100%\ndone"),
+        ("user\u202etxt.exe", "usertxt.exe"),
+        ("\x1b(0qqq\x1bc", "qqq"),
+        ("👩\u200d🚀", "👩\u200d🚀"),
+    ],
+)
+def test_sequences_go_as_a_whole_and_the_text_stays(hostile: str, left: str) -> None:
+    assert clean(hostile) == left
+
+
+@pytest.mark.parametrize("piece", ["\x1b[", "\x1b]", "\x9d", "\x1b[1", "\x1b]a", "\x1b \x1b", "a\x1b"])
+def test_cleaning_takes_time_in_proportion(piece: str) -> None:
+    began = time.process_time()
+    clean(piece * 200_000)
+    assert time.process_time() - began < 5  # a quadratic pattern would take hours
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"])))
+def test_safe_json_means_the_same_and_holds_nothing_obeyed(text: str) -> None:
+    data = safe_json(json.dumps({"a": text}, ensure_ascii=False).encode())
+    assert json.loads(data) == {"a": text}
+    assert not OBEYED.search(data.decode())
+
+
+@given(st.binary())
+def test_damaged_json_comes_out_harmless(data: bytes) -> None:
+    assert not OBEYED.search(safe_json(data).decode())
+
+
+@given(st.text(st.characters(categories=["L", "N", "So"])), st.integers(2, 30))
+def test_a_fitted_text_is_never_wider_than_asked(text: str, width: int) -> None:
+    fitted = fit(text, width)
+    assert cells(fitted) <= width
+    assert fitted == text or (fitted.endswith("…") and text.startswith(fitted[:-1]))
+    assert cells(pad(fitted, width)) == width
+
+
+def test_wide_characters_take_two_columns_and_marks_none() -> None:
+    assert (cells("東京"), cells("e\u0301"), cells("abc")) == (4, 1, 3)
+    assert fit("東京都庁", 5) == "東京…"
+
+
+@given(st.text("ab 東\n", max_size=200), st.integers(4, 20))
+def test_wrapping_loses_no_word(text: str, width: int) -> None:
+    lines = list(wrap(text, width))
+    assert all(cells(line) <= width for line in lines)
+    assert "".join("".join(lines).split()) == "".join(text.split())
+
+
+def test_columns_leave_a_narrow_table_in_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    def heads(width: int) -> list[str]:
+        monkeypatch.setenv("COLUMNS", str(width))
+        columns = [Column("ID", ["x" * 8]), Column("A", ["a" * 10], leaves=2), Column("B", ["b" * 10], leaves=1), Column("TITLE", ["t" * 60])]
+        lines = table(columns)
+        assert max(map(len, lines)) <= width
+        return lines[0].split()
+
+    assert heads(100) == ["ID", "A", "B", "TITLE"]
+    assert heads(60) == ["ID", "A", "TITLE"]
+    assert heads(45) == ["ID", "TITLE"]

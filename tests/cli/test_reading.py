@@ -1,0 +1,248 @@
+"""`ls`, `show`, `resume` and `agents`: what people and programs are told."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from pathlib import Path
+
+import pytest
+
+from runlore.cli import show
+from runlore.model import Session
+from runlore.query import last_sync
+from tests.cli.conftest import Run
+from tests.toy import Toy, line
+
+
+# ── ls ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
+def test_ls_lists_the_newest_first_in_aligned_columns(run: Run, stored: Path) -> None:
+    head, beta, alpha = run("ls").stdout.splitlines()
+    assert head.split() == ["ID", "AGENT", "WHEN", "TIME", "TURNS", "EVENTS", "ERR", "TOKENS", "REPO", "TITLE"]
+    assert beta.split()[:2] == ["beta", "toy"]
+    assert alpha.endswith("Fix the build")
+    assert alpha[head.index("ERR") + 2] == "1"
+
+
+def test_ls_gives_programs_an_array_of_plain_objects(run: Run, stored: Path) -> None:
+    rows = json.loads(run("ls", "--json").stdout)
+    assert [row["uid"] for row in rows] == ["toy:beta", "toy:alpha"]
+    assert rows[1]["errors"] == 1
+    assert rows[1]["title"] == "Fix the build"
+    assert rows[1]["output_tokens"] == 1500
+
+
+@pytest.mark.parametrize(
+    ("words", "uids"),
+    [
+        (["--errors"], ["toy:alpha"]),
+        (["--text", "BUILD"], ["toy:alpha"]),
+        (["--repo", "bet*"], ["toy:beta"]),
+        (["--agent", "toy", "--cwd", "*alpha"], ["toy:alpha"]),
+        (["--until", "2026-01-01T00:01Z"], ["toy:alpha"]),
+        (["--since", "2026-01-01T00:01Z"], ["toy:beta"]),
+        (["--since", "1d"], []),
+        (["--sort", "tokens", "-n", "1"], ["toy:alpha"]),
+        (["--branch", "main", "--all"], ["toy:beta", "toy:alpha"]),
+    ],
+)
+def test_ls_filters_and_sorts(run: Run, stored: Path, words: list[str], uids: list[str]) -> None:
+    assert [row["uid"] for row in json.loads(run("ls", "--json", *words).stdout)] == uids
+
+
+def test_ls_dot_is_the_folder_one_is_in(run: Run, stored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    strange = tmp_path / "a[1]*"
+    strange.mkdir()
+    monkeypatch.chdir(strange)
+    assert json.loads(run("ls", "--cwd", ".", "--json").stdout) == []
+
+
+def test_ls_says_what_to_do_when_there_is_nothing(run: Run, stored: Path) -> None:
+    result = run("ls", "--repo", "nowhere")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert "2 sessions are stored" in result.stderr
+
+
+def test_ls_tells_how_many_there_are_beyond_the_limit(run: Run, stored: Path) -> None:
+    assert "1 of 2 sessions" in run("ls", "-n", "1").stderr
+    assert run("ls", "-n", "2").stderr == ""
+
+
+def test_ls_warns_of_transcripts_that_are_soon_deleted_and_not_stored(
+    run: Run, stored: Path, toy: Toy, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Toy, "keeps_days", 30, raising=False)
+    monkeypatch.setattr("runlore.query.last_sync", lambda config: None)
+    assert "warning" not in run("ls").stderr
+    late = stored / "late.jsonl"
+    late.write_bytes(line(s="late", id="x", text="hello"))
+    os.utime(late, (late.stat().st_atime, late.stat().st_mtime - 25 * 86_400))
+    result = run("ls")
+    assert "warning: 1 transcript of Toy will soon be deleted by it (after 30 days) and is not stored" in result.stderr
+    assert "warning" not in result.stdout
+    monkeypatch.setattr("runlore.query.last_sync", last_sync)
+    assert "warning" not in run("ls").stderr, "a sync was just now"
+
+
+# ── show ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+def test_show_folds_calls_and_shows_errors_and_diffs(run: Run, stored: Path) -> None:
+    text = run("show", "alpha").stdout
+    assert text.startswith("Fix the build\ntoy:alpha")
+    assert "    0 ❯ please fix the build" in text
+    assert "    1 ✗ tool_call  make all  → failed  (2.0 s)" in text
+    assert "make: *** No rule" in text
+    assert "    3 ▸ edit  src/a.c  → +1 −1" in text
+    assert "+long a;" in text
+    assert "tool_result" not in text
+    assert "    5   It builds now." in text
+
+
+def test_show_full_folds_nothing(run: Run, stored: Path, root: Path) -> None:
+    (root / "long.jsonl").write_bytes(line(s="long", id="l", text="\n".join(f"line {n}" for n in range(60)), at=200))
+    run("sync")
+    assert "line 59" not in run("show", "long").stdout
+    assert "… 20 more lines (--full)" in run("show", "long").stdout
+    assert "line 59" in run("show", "long", "--full").stdout
+
+
+def test_show_marks_a_rewind_and_shows_what_it_left(run: Run, stored: Path) -> None:
+    text = run("show", "beta").stdout
+    assert "rain" not in text
+    assert "    1 ⑂ rewound to here: 2 events left behind (--branch 1)" in text
+    assert "about snow" in text
+    left = run("show", "beta", "--branch", "1").stdout
+    assert "about rain" in left
+    assert "about snow" not in left
+    everything = run("show", "beta", "--branch", "all").stdout
+    assert "about rain" in everything
+    assert "about snow" in everything
+
+
+def test_show_refuses_a_branch_that_is_not_there(run: Run, stored: Path) -> None:
+    assert "nothing was rewound" in run("show", "alpha", "--branch", "1").stderr
+    assert "the last is 1" in run("show", "beta", "--branch", "7").stderr
+    assert run("show", "beta", "--branch", "x").exit_code == 2
+
+
+@pytest.mark.parametrize("words", [["alpha#2"], ["alpha", "--event", "2"], ["toy:alpha#2"]])
+def test_show_gives_one_event_whole(run: Run, stored: Path, words: list[str]) -> None:
+    text = run("show", *words).stdout
+    assert text.startswith("toy:alpha#2\n")
+    assert "is_error: True" in text
+    assert text.endswith("line 1\nmake: *** No rule\n")
+
+
+def test_show_context_is_what_the_model_saw(run: Run, stored: Path) -> None:
+    text = run("show", "beta", "--context", "4").stdout
+    assert "about snow" in text
+    assert "rain" not in text
+    assert "White" not in text
+    rows = json.loads(run("show", "beta", "--context", "3", "--json").stdout)
+    assert [(row["seq"], row["body"], row["is_cleared"]) for row in rows][-1] == (3, "Drip, drop.", False)
+
+
+def test_show_raw_gives_the_agents_own_records(run: Run, stored: Path) -> None:
+    records = [json.loads(text) for text in run("show", "alpha", "--raw").stdout.splitlines()]
+    assert len(records) == 7
+    assert records[6]["title"] == "Fix the build"
+    assert json.loads(run("show", "alpha#1", "--raw").stdout)["id"] == "a2"
+
+
+def test_show_json_holds_the_session_its_events_and_bodies(run: Run, stored: Path) -> None:
+    data = json.loads(run("show", "beta", "--json").stdout)
+    assert data["session"]["session_uid"] == "toy:beta"
+    assert [event["body"] for event in data["events"]][:2] == ["write a poem", "About what?"]
+    assert [branch["is_active"] for branch in data["branches"]] == [True, False]
+    assert json.loads(run("show", "beta#1", "--json").stdout)["body"] == "About what?"
+
+
+def test_show_marks_copies_and_folds_many_of_them(run: Run, stored: Path, root: Path) -> None:
+    copies = b"".join(line(s="gamma", id=f"g{n}", of=f"a{n}", text=f"copy {n}", at=n) for n in range(1, 7))
+    (root / "gamma.jsonl").write_bytes(copies + line(s="gamma", id="new", text="go on", at=300))
+    run("sync")
+    text = run("show", "gamma").stdout
+    assert "from toy:alpha#" in text
+    assert "go on" in text
+
+
+def test_show_of_nothing_says_what_to_do(run: Run, stored: Path) -> None:
+    result = run("show", "zeta")
+    assert result.exit_code == 1
+    assert result.stderr == "runlore: no session 'zeta'; `runlore ls` lists them\n"
+    assert "has no event 99; its last is 5" in run("show", "alpha#99").stderr
+
+
+def test_show_without_a_name_is_the_latest(run: Run, stored: Path) -> None:
+    assert "toy:beta" in run("show").stdout
+
+
+def test_a_number_of_a_branch_is_checked() -> None:
+    assert show.which("all", 3) is None
+    assert show.which("0", 0) == 0
+
+
+# ── resume ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+@pytest.fixture
+def resumable(monkeypatch: pytest.MonkeyPatch, stored: Path, tmp_path: Path) -> Path:
+    """An agent with a command of its own, and a folder for its sessions that is there."""
+    folder = tmp_path / "it's here"
+    folder.mkdir()
+
+    def get(store: object, uid: str) -> Session:
+        return Session(session_uid=uid, flavor="toy", native_session_id=uid.partition(":")[2], cwd=str(folder))
+
+    monkeypatch.setattr("runlore.query.get", get)
+    monkeypatch.setattr(Toy, "resume", lambda self, session: ["toy", "--resume", session.native_session_id])
+    return folder
+
+
+@pytest.mark.skipif(os.name != "posix", reason="quoting of another shell")
+def test_resume_prints_a_line_for_the_shell(run: Run, resumable: Path) -> None:
+    assert run("resume", "alpha").stdout == f"cd {shlex.quote(str(resumable))} && toy --resume alpha\n"
+    assert json.loads(run("resume", "alpha", "--json").stdout) == {
+        "session_uid": "toy:alpha",
+        "cwd": str(resumable),
+        "command": ["toy", "--resume", "alpha"],
+    }
+
+
+@pytest.mark.skipif(os.name != "posix", reason="other systems start a process instead")
+def test_resume_exec_becomes_the_agent_in_its_folder(run: Run, resumable: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[tuple[str, list[str], str]] = []
+    monkeypatch.chdir(resumable.parent)
+
+    def execvp(program: str, words: list[str]) -> None:
+        ran.append((program, words, os.getcwd()))
+        raise FileNotFoundError
+
+    monkeypatch.setattr("os.execvp", execvp)
+    assert run("resume", "alpha", "--exec").stderr == "runlore: toy is not installed, or not on the PATH\n"
+    assert ran == [("toy", ["toy", "--resume", "alpha"], str(resumable))]
+
+
+def test_resume_says_so_when_the_folder_is_gone(run: Run, resumable: Path) -> None:
+    resumable.rmdir()
+    result = run("resume", "alpha")
+    assert result.exit_code == 1
+    assert "is not here (any more); elsewhere the command is: toy --resume alpha" in result.stderr
+
+
+def test_resume_says_so_when_the_agent_has_no_such_command(run: Run, stored: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Toy, "resume", lambda self, session: None)
+    assert run("resume", "alpha").stderr == "runlore: Toy has no command that takes a session up again\n"
+
+
+# ── agents ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+def test_agents_tells_where_it_looks_and_what_is_stored(run: Run, stored: Path) -> None:
+    (row,) = json.loads(run("agents", "--json").stdout)
+    assert (row["name"], row["sessions"], row["sources"]) == ("toy", 2, 2)
+    assert row["roots"] == [{"path": str(stored), "exists": True, "machine": None}]
+    assert row["last_sync"] is not None
+    assert str(stored) in run("agents").stdout
+
+
+def test_agents_works_before_the_first_sync(run: Run, toy: Toy) -> None:
+    (row,) = json.loads(run("agents", "--json").stdout)
+    assert (row["sessions"], row["last_sync"], row["roots"][0]["exists"]) == (0, None, False)
+    assert "(not there)" in run("agents").stdout
