@@ -98,8 +98,10 @@ class Preparer:
             return Result(problem=f"the {job.source.agent} adapter failed: {type(error).__name__}: {error}")
         hits = dict(self.redactor.hits) if self.redactor else {}
         clean = self._clean(adapter, records, since.records)
+        # Until its last part is stored, a source is not as it was found: killed in between, the next sync goes on.
+        source = msgspec.structs.replace(job.source, mtime_ns=0) if more else job.source
         batch = Batch(
-            source=job.source,
+            source=source,
             since=since.offset,
             position=position,
             carry=normalized.carry,

@@ -88,7 +88,12 @@ def test_wrapping_loses_no_word(text: str, width: int) -> None:
 def test_columns_leave_a_narrow_table_in_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
     def heads(width: int) -> list[str]:
         monkeypatch.setenv("COLUMNS", str(width))
-        columns = [Column("ID", ["x" * 8]), Column("A", ["a" * 10], leaves=2), Column("B", ["b" * 10], leaves=1), Column("TITLE", ["t" * 60])]
+        columns = [
+            Column("ID", ["x" * 8]),
+            Column("A", ["a" * 10], leaves=2),
+            Column("B", ["b" * 10], leaves=1),
+            Column("TITLE", ["t" * 60]),
+        ]
         lines = table(columns)
         assert max(map(len, lines)) <= width
         return lines[0].split()

@@ -129,13 +129,15 @@ class Fold:
                 continue
             try:
                 line = _decode(data)
+                handler = handlers.get(line.type)
+                rare = None if handler else _decode_rare(data)
             except _REFUSALS:
                 self.tolerate(data)
                 continue
             self.raw = data
-            handler = handlers.get(line.type)
             if handler is None:
-                self.rare(_decode_rare(data))
+                assert rare is not None
+                self.rare(rare)
                 continue
             self.begin(line)
             handler(line)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from datetime import datetime
 from hashlib import blake2b
 from typing import Any
@@ -36,6 +37,7 @@ TITLES = {"ai-title": ("aiTitle", 2), "custom-title": ("customTitle", 3), "agent
 UNSEEN = frozenset({"command_permissions", "goal_status", "hook_system_message"})
 """Attachments that the model is not shown."""
 
+_TAGGED = re.compile(r"\s*<([a-z][a-z_-]*)[^>]*>(.*?)(?:</\1>|\Z)", re.DOTALL)
 TAG = re.compile(r"\s*<([a-z][a-z_-]*)")
 WRAPPERS = frozenset({"ide_opened_file", "ide_selection", "ide_diagnostics", "system-reminder"})
 ECHOES = frozenset(
@@ -72,6 +74,23 @@ def inside(tag: str, text: str) -> str:
     """The text between two tags, or nothing."""
     _, opened, rest = text.partition(f"<{tag}>")
     return rest.partition(f"</{tag}>")[0].strip() if opened else ""
+
+
+def without_tag(text: str) -> str:
+    """The text without the tag that it begins with, and all after that tag's end."""
+    found = _TAGGED.match(text)
+    return found[2] if found and found[2].strip() else text
+
+
+def prompt_first(blocks: Iterable[tuple[int, Block]]) -> list[tuple[int, Block]]:
+    """What a person typed before what the program put around it: an answer, or another try, follows the prompt and not a picture."""
+    return sorted(blocks, key=lambda item: item[1].type in ("image", "document") or is_wrapper(item[1].text))
+
+
+def is_wrapper(text: str | None) -> bool:
+    """Whether a text is only what the program adds to a prompt."""
+    found = TAG.match(text) if text else None
+    return bool(found and text and found[1] in WRAPPERS and not text.partition(f"</{found[1]}>")[2].strip())
 
 
 def checksum(text: str) -> int:
@@ -230,7 +249,10 @@ def result_summary(text: str, exit_code: int | None, tests: Tests | None) -> str
         return ", ".join(f"{count} {word}" for word, count in counts if count) or "no tests"
     if exit_code:
         found = _EXIT.match(text)
-        return one_line(f"exit {exit_code}: {one_line(text[found.end() :] if found else text)}")
+        said = one_line(text[found.end() :] if found else text)
+        return one_line(f"exit {exit_code}: {said}") if said else f"exit {exit_code}"
+    if text.startswith(("<tool_use_error>", PERSISTED)):
+        text = without_tag(text)
     return one_line(text)
 
 

@@ -104,7 +104,8 @@ class _Reader(Fold):
         elif not content:
             self.merge("empty")
         else:
-            for n, block in enumerate(content):
+            numbered = enumerate(content)
+            for n, block in numbered if len(content) == 1 else words.prompt_first(numbered):
                 kind = block.type or words.guess(block)
                 if kind == "tool_result":
                     self.tool_result(line, block)
@@ -168,7 +169,7 @@ class _Reader(Fold):
         elif tag in words.WRAPPERS and (rest := text.partition(f"</{tag}>")[2].strip()):
             self.prompt(self.line, rest)
         elif tag in words.WRAPPERS or tag in words.ECHOES:
-            self.context(text, tag, one_line(words.inside(tag, text) or text))
+            self.context(text, tag, one_line(words.without_tag(text)))
         else:
             return False
         return True
@@ -196,7 +197,7 @@ class _Reader(Fold):
             self.merge("empty")
         for n, block in enumerate(content):
             kind = block.type or words.guess(block)
-            if kind == "tool_use" or kind == "server_tool_use":
+            if (kind == "tool_use" or kind == "server_tool_use") and block.input is not None:
                 self.tool_use(block, kind)
             elif kind == "text" and block.text is not None:
                 self.reply(line, block.text, is_local)

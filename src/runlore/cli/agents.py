@@ -69,4 +69,10 @@ def describe_roots(row: dict[str, Any]) -> str:
     if not row["enabled"]:
         return "switched off in config.toml"
     there = [root["path"] for root in row["roots"] if root["exists"]]
-    return one_line(", ".join(there)) or f"{row['roots'][0]['path']} (not there)" if row["roots"] else "nowhere"
+    absent = [root["path"] for root in row["roots"] if not root["exists"]]
+    return ", ".join(map(from_home, there)) or f"not there: {', '.join(map(from_home, absent))}"
+
+
+def from_home(path: str) -> str:
+    home = os.path.expanduser("~") + os.sep
+    return one_line(f"~{os.sep}{path.removeprefix(home)}" if path.startswith(home) else path)

@@ -1,0 +1,121 @@
+"""`sync`: what it tells people and programs, dry runs, and watching."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from runlore import config
+from runlore.cli import sync
+from runlore.pipeline import Report
+from runlore.query import synced_mark
+from runlore.store import open_store
+from tests.cli.conftest import Run
+from tests.toy import Toy, line
+
+
+def test_sync_tells_people_on_stderr_what_it_did(run: Run, root: Path) -> None:
+    result = run("sync")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert "sources: 2 new" in result.stderr
+    assert "stored: 12 events of 2 sessions (2 new)" in result.stderr
+    assert run("sync").stderr.startswith("nothing new in 2 sources")
+
+
+def test_sync_gives_programs_a_report_on_stdout(run: Run, root: Path) -> None:
+    result = run("sync", "--json")
+    report = json.loads(result.stdout)
+    assert result.stderr == ""
+    assert (report["found"], report["events"], report["new_sessions"]) == ({"new": 2}, 12, 2)
+
+
+def test_sync_says_what_became_of_every_source(run: Run, stored: Path) -> None:
+    with (stored / "alpha.jsonl").open("ab") as file:
+        file.write(line(s="alpha", id="a9", text="more", at=9) + b"not json\n")
+    (stored / "beta.jsonl").unlink()
+    text = run("sync").stderr
+    assert "1 grown" in text
+    assert "1 missing (their sessions stay)" in text
+    assert "not understood, kept as they are: 1 × not JSON" in text
+
+
+def test_a_dry_run_stores_nothing_and_makes_nothing(run: Run, root: Path, home: Path) -> None:
+    result = run("sync", "--dry-run")
+    assert "2 new" in result.stderr
+    assert "nothing was stored" in result.stderr
+    assert not (home / ".runlore").exists()
+    run("sync")
+    assert run("sync", "--dry-run").stderr.startswith("nothing new")
+
+
+def test_sync_that_finds_nothing_says_where_it_looked(run: Run, toy: Toy, home: Path) -> None:
+    result = run("sync")
+    assert result.exit_code == 0
+    assert f"  {home / '.toy'}  (not there)" in result.stderr
+    assert "runlore demo" in result.stderr
+
+
+def test_sync_looks_elsewhere_when_told(run: Run, root: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "far.jsonl").write_bytes(line(s="far", id="f", text="hello"))
+    assert "1 new" in run("sync", "--root", str(other)).stderr
+    assert run("sync", "--root", str(tmp_path / "nowhere")).exit_code == 2
+    assert run("sync", "--agent", "nobody").exit_code == 2
+
+
+def test_only_a_whole_sync_counts_as_the_last(run: Run, root: Path) -> None:
+    mark = synced_mark(config.load())
+    run("sync", "--agent", "toy")
+    assert not mark.exists()
+    run("sync")
+    assert mark.exists()
+
+
+def test_a_second_sync_leaves_with_a_message(run: Run, stored: Path) -> None:
+    with closing(open_store(config.load().store)) as store, store.sync_lock():
+        result = run("sync")
+    assert result.exit_code == 1
+    assert result.stderr == "runlore: another sync is running; this one has nothing to do\n"
+
+
+def test_problems_are_named_with_their_path(run: Run) -> None:
+    report = Report(found={"new": 12}, problems=[(f"/x/\x1b[31m{n}", "not\nreadable") for n in range(12)], redacted={"token": 2}, seconds=1)
+    text = "\n".join(sync.summary(report))
+    assert "could not be read: 12 sources" in text
+    assert "  /x/0: not readable" in text
+    assert "and 2 more" in text
+    assert "secrets redacted: 2 × token" in text
+
+
+def test_the_progress_line_tells_files_speed_and_time_left() -> None:
+    progress = sync.Progress()
+    progress.start(10, 100_000_000)
+    progress.advance(4, 50_000_000)
+    assert progress.line(2.0) == "4/10 files  50 MB of 100 MB  25 MB/s  2.0 s left"
+
+
+def test_watch_and_dry_run_do_not_go_together(run: Run, root: Path) -> None:
+    assert run("sync", "--watch", "--dry-run").exit_code == 2
+
+
+@pytest.mark.skipif(os.name != "posix", reason="ends by a signal")
+def test_watch_stores_what_is_written_and_ends_cleanly(home: Path) -> None:
+    """In a process of its own, with an agent that is there: any of those installed, which finds its own folder missing."""
+    words = [sys.executable, "-m", "runlore", "sync", "--watch"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        deadline = time.monotonic() + 30
+        while "Ctrl-C" not in process.stderr.readline():
+            assert time.monotonic() < deadline
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 0
+        assert "Traceback" not in process.stderr.read()

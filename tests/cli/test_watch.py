@@ -1,0 +1,64 @@
+"""Passes while watching: when something was written, when a folder appears, never twice at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from runlore.cli import _watch
+from runlore.errors import StoreBusy
+from runlore.pipeline import Report
+
+
+def watched(monkeypatch: pytest.MonkeyPatch, rounds: list[list[bool]], sync: list[Report | StoreBusy]) -> list[Report]:
+    """What is told in these rounds of changes, after which the user interrupts."""
+    told: list[Report] = []
+    waiting = iter(rounds)
+
+    def changes(there: list[str]) -> Iterator[bool]:
+        try:
+            yield from next(waiting)
+        except StopIteration:
+            raise KeyboardInterrupt from None
+
+    def run() -> Report:
+        result = sync.pop(0)
+        if isinstance(result, StoreBusy):
+            raise result
+        return result
+
+    monkeypatch.setattr(_watch, "changes", changes)
+    _watch.watch(run, [], told.append)
+    assert not sync, "all passes were made"
+    return told
+
+
+def test_a_pass_is_made_for_each_change_and_told_when_it_found_something(monkeypatch: pytest.MonkeyPatch) -> None:
+    found, nothing = Report(found={"grown": 1, "unchanged": 5}), Report(found={"unchanged": 6})
+    assert watched(monkeypatch, [[True, False, True]], [found, nothing]) == [found]
+
+
+def test_another_sync_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = Report(found={"new": 1})
+    assert watched(monkeypatch, [[True], [True]], [StoreBusy("busy"), found]) == [found]
+
+
+def test_a_folder_that_appears_is_read_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    place = tmp_path / "later"
+    passes: list[str] = []
+
+    def changes(there: list[str]) -> Iterator[bool]:
+        if there:
+            raise KeyboardInterrupt
+        place.mkdir()
+        yield False
+
+    def sync() -> Report:
+        passes.append("one")
+        return Report()
+
+    monkeypatch.setattr(_watch, "changes", changes)
+    _watch.watch(sync, [str(place)], lambda report: None)
+    assert passes == ["one"]

@@ -1,0 +1,205 @@
+"""`forget`, `demo`, `autostart` and `completion`."""
+
+from __future__ import annotations
+
+import json
+import os
+import plistlib
+import subprocess
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from runlore import config
+from runlore.adapters import Source
+from runlore.cli import autostart
+from runlore.errors import RunloreError
+from runlore.store import open_store
+from tests.cli.conftest import Run
+
+
+def uids(run: Run) -> list[str]:
+    return [row["uid"] for row in json.loads(run("ls", "--json", "--all-subagents").stdout)]
+
+
+# ── forget ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+def test_forget_first_shows_what_would_go(run: Run, stored: Path) -> None:
+    result = run("forget", "alpha")
+    assert "alpha" in result.stdout
+    assert "would forget 1 session with 6 events" in result.stderr
+    assert "own files stay" in result.stderr
+    assert "[exclude]" in result.stderr
+    assert uids(run) == ["toy:beta", "toy:alpha"]
+
+
+def test_what_is_forgotten_is_not_brought_back_by_a_sync(run: Run, stored: Path) -> None:
+    assert "forgotten: 1 session" in run("forget", "alpha", "--yes").stderr
+    run("sync")
+    assert uids(run) == ["toy:beta"]
+    assert (stored / "alpha.jsonl").exists()
+    with closing(open_store(config.load().store, read_only=True)) as store:
+        assert store.tombstones() == {"toy:alpha"}
+
+
+def test_forget_takes_filters_and_answers_in_json(run: Run, stored: Path) -> None:
+    data = json.loads(run("forget", "--errors", "--json").stdout)
+    assert data["dry_run"] is True
+    assert data["sessions"] == ["toy:alpha"]
+    assert data["events"] == 6
+    assert json.loads(run("forget", "--errors", "--json", "--yes").stdout)["dry_run"] is False
+    assert uids(run) == ["toy:beta"]
+
+
+def test_forget_without_a_choice_is_refused(run: Run, stored: Path) -> None:
+    assert run("forget").exit_code == 2
+    assert run("forget", "--all-subagents", "--yes").exit_code == 2
+    assert "nothing to forget" in run("forget", "--repo", "nowhere", "--yes").stderr
+    assert len(uids(run)) == 2
+
+
+# ── demo ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+def test_the_demo_is_a_store_to_look_around_in(run: Run, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    result = run("demo")
+    assert "Fix the flaky checkout test" in result.stdout
+    assert f"RUNLORE_HOME={home / '.runlore/demo'} runlore show latest" in result.stderr
+    assert "Fix the flaky" in run("demo").stdout, "it can be made twice"
+    monkeypatch.setenv("RUNLORE_HOME", str(home / ".runlore/demo"))
+    rows = json.loads(run("ls", "--json", "--all-subagents").stdout)
+    assert {row["repo"] for row in rows} == {"shop-api", "weather-cli"}
+    assert any(row["errors"] for row in rows)
+    assert any(row["relation"] == "subagent" for row in rows)
+    texts = "".join(run("show", row["uid"]).stdout for row in rows)
+    assert all(word in texts for word in ("100 passed", "+from collections.abc", "rewound to here", "compacted", "refused", "◦ "))
+    assert "summary of what came before" in texts
+    assert run("show", "latest:shop-api", "--context", "20").exit_code == 0
+
+
+def test_the_demo_keeps_out_of_a_real_store(run: Run, home: Path, tmp_path: Path) -> None:
+    assert "your own store" in run("demo", "--home", str(home / ".runlore")).stderr
+    elsewhere = tmp_path / "elsewhere"
+    assert json.loads(run("demo", "--home", str(elsewhere), "--json").stdout)["home"] == str(elsewhere)
+    with closing(open_store(str(elsewhere / "runlore.db"))) as store:
+        source = Source(agent="toy", path="/real/a.jsonl", root="/real", size=1, mtime_ns=1)
+        store.touch(source, adapter_version=1, redact_version="")
+    assert "a store of real sessions" in run("demo", "--home", str(elsewhere)).stderr
+
+
+# ── autostart ────────────────────────────────────────────────────────────────────────────────────────────────────────
+WORDS = ["/opt/my python/bin/python3", "-m", "runlore", "sync"]
+
+
+def test_systemd_gets_a_timer_and_a_service() -> None:
+    job = autostart.make_job("linux", WORDS, 15, {"RUNLORE_HOME": "/a b/50%"})
+    (service_path, service), (timer_path, timer) = job.files.items()
+    assert service_path.endswith("systemd/user/runlore-sync.service")
+    assert timer_path.endswith("systemd/user/runlore-sync.timer")
+    assert 'ExecStart="/opt/my python/bin/python3" "-m" "runlore" "sync"\n' in service
+    assert 'Environment="RUNLORE_HOME=/a b/50%%"\n' in service
+    assert "OnUnitActiveSec=15min\n" in timer
+    assert job.on[-1] == ["systemctl", "--user", "enable", "--now", "runlore-sync.timer"]
+
+
+def test_launchd_gets_a_property_list() -> None:
+    job = autostart.make_job("darwin", WORDS, 5, {"RUNLORE_STORE": "/s.db"})
+    ((path, text),) = job.files.items()
+    assert path.endswith("LaunchAgents/io.github.runlore.sync.plist")
+    settings = plistlib.loads(text.encode())
+    assert (settings["ProgramArguments"], settings["StartInterval"]) == (WORDS, 300)
+    assert settings["EnvironmentVariables"] == {"RUNLORE_STORE": "/s.db"}
+
+
+def test_the_task_scheduler_gets_one_command() -> None:
+    job = autostart.make_job("win32", WORDS, 30, {})
+    assert job.files == {}
+    assert job.on[0][-4:-1] == ["30", "/TR", '"/opt/my python/bin/python3" -m runlore sync']
+
+
+def test_an_unknown_system_is_refused() -> None:
+    with pytest.raises(RunloreError, match="does not know this system"):
+        autostart.make_job("plan9", WORDS, 15, {})
+
+
+class Manager:
+    """Stands for the system's manager, which a test must not switch."""
+
+    def __init__(self, refuses: str = "") -> None:
+        self.refuses, self.steps, self.is_on = refuses, list[list[str]](), False
+
+    def __call__(self, words: list[str]) -> subprocess.CompletedProcess[str]:
+        self.steps.append(words)
+        if "is-active" in words:
+            return subprocess.CompletedProcess(words, 0 if self.is_on else 3, "", "")
+        if self.refuses:
+            return subprocess.CompletedProcess(words, 1, "", self.refuses)
+        self.is_on = "enable" in words if {"enable", "disable"} & set(words) else self.is_on
+        return subprocess.CompletedProcess(words, 0, "", "")
+
+
+@pytest.fixture
+def linux(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.platform", "linux")
+
+
+@pytest.mark.usefixtures("linux")
+def test_autostart_is_switched_on_and_off(run: Run, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    manager = Manager()
+    monkeypatch.setattr(autostart, "start", manager)
+    folder = home / ".config/systemd/user"
+    assert run("autostart", "status").stdout == "off\n"
+    assert "every 20 minutes" in run("autostart", "on", "--every", "20").stderr
+    assert sorted(path.name for path in folder.iterdir()) == ["runlore-sync.service", "runlore-sync.timer"]
+    assert json.loads(run("autostart", "status", "--json").stdout)["on"] is True
+    assert run("autostart", "off").stdout == "off\n"
+    assert not list(folder.iterdir())
+
+
+@pytest.mark.usefixtures("linux")
+def test_autostart_leaves_nothing_behind_when_it_is_refused(run: Run, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(autostart, "start", Manager("Failed to connect to bus\n"))
+    result = run("autostart", "on")
+    assert (result.exit_code, result.stderr) == (1, "runlore: systemd refused: Failed to connect to bus\n")
+    assert not list((home / ".config/systemd/user").iterdir())
+
+
+@pytest.mark.usefixtures("linux")
+def test_a_machine_without_a_manager_is_told_so(run: Run, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(home))
+    assert run("autostart", "on").stderr == "runlore: systemctl is not on this machine; let another scheduler run `runlore sync`\n"
+    assert not (home / ".config/systemd").exists()
+
+
+@pytest.mark.usefixtures("linux")
+def test_a_dry_run_of_autostart_prints_the_files(run: Run, home: Path) -> None:
+    assert "OnUnitActiveSec=15min" in run("autostart", "on", "--dry-run").stdout
+    assert not (home / ".config").exists()
+
+
+# ── completion ───────────────────────────────────────────────────────────────────────────────────────────────────────
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_the_completion_script_is_for_runlore(run: Run, shell: str) -> None:
+    assert "_RUNLORE_COMPLETE" in run("completion", shell).stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [("show al", "alpha"), ("show toy:be", "toy:beta"), ("resume lat", "latest"), ("ls --agent t", "toy"), ("forge", "forget")],
+)
+def test_sessions_agents_and_commands_complete(run: Run, stored: Path, monkeypatch: pytest.MonkeyPatch, words: str, found: str) -> None:
+    monkeypatch.setenv("_RUNLORE_COMPLETE", "zsh_complete")
+    monkeypatch.setenv("COMP_WORDS", f"runlore {words}")
+    monkeypatch.setenv("COMP_CWORD", str(len(words.split())))
+    assert found in run().stdout.replace("\\:", ":").split("\n")
+
+
+def test_completion_without_a_store_is_silent(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("_RUNLORE_COMPLETE", "bash_complete")
+    monkeypatch.setenv("COMP_WORDS", "runlore show a")
+    monkeypatch.setenv("COMP_CWORD", "2")
+    result = run()
+    assert (result.stdout.strip(), result.stderr) == ("", "")
+
+
+def test_a_demo_fits_beside_a_store_named_by_the_environment(run: Run, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RUNLORE_STORE", os.fspath(home / "mine.db"))
+    assert f"RUNLORE_STORE={home / '.runlore/demo/runlore.db'} runlore show latest" in run("demo").stderr

@@ -1,0 +1,194 @@
+"""Which session is meant, when a time is, and what is known of a session."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from runlore import config as config_module
+from runlore import pipeline, query
+from runlore.config import Config
+from runlore.errors import Ambiguous, ModelError, NotFound, StoreError
+from runlore.store import Filter, SessionLine, Store, open_store
+from tests.toy import Toy, line
+
+NOW = datetime(2026, 3, 14, 15, 9, 26, tzinfo=UTC)
+
+
+@pytest.fixture
+def config() -> Config:
+    return config_module.load()
+
+
+@pytest.fixture
+def store(config: Config, home: Path, toy: Toy) -> Iterator[Store]:
+    root = home / ".toy"
+    root.mkdir()
+    for n, name in enumerate(["abcdefgh-1", "abcdefgh-12", "xyz", "xyz/agent-1"]):
+        (root / f"{n}.jsonl").write_bytes(line(s=name, id=f"n{n}", text=f"prompt {n}", at=n))
+    made = open_store(config.store)
+    pipeline.sync(made, config)
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "uid"),
+    [
+        ("toy:xyz", "toy:xyz"),
+        ("abcdefgh-1", "toy:abcdefgh-1"),
+        ("abcdefgh-12", "toy:abcdefgh-12"),
+        ("toy:abcdefgh-12", "toy:abcdefgh-12"),
+        ("xyz/agent-1", "toy:xyz/agent-1"),
+        ("xy/agent", "toy:xyz/agent-1"),
+    ],
+)
+def test_a_session_answers_to_its_names(store: Store, name: str, uid: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    mark_subagents(store, monkeypatch)
+    assert query.resolve(store, name) == uid
+
+
+def mark_subagents(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The made-up agent has no subagents: here those with a slash are."""
+    session = store.session
+    monkeypatch.setattr(
+        store,
+        "session",
+        lambda uid: msgspec.structs.replace(found, relation="subagent") if (found := session(uid)) and "/" in uid else found,
+    )
+
+
+def test_where_a_session_and_its_subagent_begin_alike_the_session_is_meant(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    mark_subagents(store, monkeypatch)
+    assert query.resolve(store, "xy") == "toy:xyz"
+
+
+def test_a_name_of_two_sessions_is_refused_with_both(store: Store) -> None:
+    with pytest.raises(Ambiguous, match="'abc' may be toy:abcdefgh-12, toy:abcdefgh-1; give more of the id"):
+        query.resolve(store, "abc")
+
+
+@pytest.mark.parametrize("name", ["", "nope", "latest:nobody", "_", "%", "xyz/other", "/"])
+def test_a_name_of_no_session_is_not_found(store: Store, name: str) -> None:
+    with pytest.raises(NotFound):
+        query.resolve(store, name)
+
+
+def test_latest_is_the_newest_of_all_of_an_agent_or_of_a_repository(store: Store) -> None:
+    assert query.resolve(store, "latest") == query.resolve(store, "latest:toy")
+    assert query.resolve(store, "latest:abcdefgh-12") == "toy:abcdefgh-12"
+
+
+def test_the_latest_of_an_empty_store_is_not_found(config: Config) -> None:
+    empty = open_store(config.store)
+    with pytest.raises(NotFound, match="no session yet"):
+        query.resolve(empty, "latest")
+    empty.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"), [("toy:a#12", ("toy:a", 12)), ("a#b", ("a#b", None)), ("#1", ("#1", None)), ("a#", ("a#", None)), ("a", ("a", None))]
+)
+def test_an_event_is_named_after_a_hash(name: str, parts: tuple[str, int | None]) -> None:
+    assert query.split_name(name) == parts
+
+
+def test_short_ids_name_their_session_alone(store: Store) -> None:
+    lines = store.sessions(Filter(parents_only=False))
+    short = dict(zip((line.uid for line in lines), query.short_ids(store, lines), strict=True))
+    assert short == {"toy:abcdefgh-1": "abcdefgh-1", "toy:abcdefgh-12": "abcdefgh-12", "toy:xyz": "xyz", "toy:xyz/agent-1": "xyz/agent-1"}
+
+
+def test_ids_that_begin_alike_are_made_longer_in_linear_time() -> None:
+    lines = [msgspec.convert(_line(f"toy:session-{n:05}"), SessionLine) for n in range(3000)]
+    short = query.short_ids(None, lines, is_all=True)  # type: ignore[arg-type]
+    assert len(set(short)) == 3000
+    assert min(map(len, short)) >= query.SHORTEST_ID
+
+
+def _line(uid: str) -> dict[str, object]:
+    fields = {field.name: None for field in msgspec.structs.fields(SessionLine)}
+    numbers = ("events", "errors", "turns", "retries", "wall_clock_s", "source_bytes")
+    numbers += ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
+    return {**fields, **dict.fromkeys(numbers, 0), "uid": uid, "agent": "toy", "outcome": "unknown"}
+
+
+@pytest.mark.parametrize(
+    ("text", "when"),
+    [
+        ("7d", NOW - timedelta(days=7)),
+        ("24h", NOW - timedelta(hours=24)),
+        ("90 min", NOW - timedelta(minutes=90)),
+        ("2w", NOW - timedelta(weeks=2)),
+        ("today", datetime(2026, 3, 14, tzinfo=UTC)),
+        ("Yesterday", datetime(2026, 3, 13, tzinfo=UTC)),
+        ("2026-03-01", datetime(2026, 3, 1, tzinfo=UTC)),
+        ("2026-03-01T10:00+02:00", datetime(2026, 3, 1, 8, tzinfo=UTC)),
+    ],
+)
+def test_times_are_understood_as_people_say_them(text: str, when: datetime) -> None:
+    assert query.moment(text, NOW) == when
+
+
+@pytest.mark.parametrize("text", ["", "soon", "7", "7y", "2026-13-01", "99999999d"])
+def test_what_is_no_time_is_refused(text: str) -> None:
+    with pytest.raises(ModelError, match="is not a time"):
+        query.moment(text, NOW)
+
+
+def test_a_transcript_holds_events_bodies_and_children(store: Store) -> None:
+    script = query.transcript(store, "toy:xyz")
+    assert [script.bodies[event.seq] for event in script.events] == ["prompt 2"]
+    assert script.branches[0].is_active
+    with pytest.raises(NotFound):
+        query.transcript(store, "toy:nobody")
+
+
+def test_an_event_that_is_not_there_is_not_found(store: Store) -> None:
+    with pytest.raises(NotFound, match="has no event 5; its last is 0"):
+        query.event_at(store, "toy:xyz", 5)
+    with pytest.raises(NotFound):
+        query.context_at(store, "toy:xyz", 5)
+
+
+def test_records_that_were_not_kept_are_told(config: Config, home: Path, toy: Toy) -> None:
+    (home / ".toy").mkdir()
+    (home / ".toy/a.jsonl").write_bytes(line(s="a", id="1", text="x"))
+    made = open_store(config.store)
+    pipeline.sync(made, msgspec.structs.replace(config, raw="drop"))
+    with pytest.raises(NotFound, match="no native records of toy:a are kept; its source was"):
+        list(query.raw_records(made, "toy:a"))
+    made.close()
+
+
+def test_a_missing_store_says_what_to_do(config: Config) -> None:
+    with pytest.raises(StoreError, match="run `runlore sync`"):
+        query.open_for_reading(config)
+
+
+def test_the_last_sync_is_that_of_the_mark_or_of_the_store(config: Config, store: Store) -> None:
+    assert query.last_sync(msgspec.structs.replace(config, store="postgresql://x")) is None
+    assert query.last_sync(config) is not None
+    query.synced_mark(config).touch()
+    assert abs((query.last_sync(config) or NOW) - datetime.now(UTC)) < timedelta(minutes=1)
+
+
+def test_nothing_is_looked_at_while_syncs_come_often(config: Config, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Toy, "keeps_days", 30, raising=False)
+    monkeypatch.setattr(Toy, "discover", None)
+    assert query.sources_at_risk(store, config, datetime.now(UTC)) == []
+
+
+def test_what_will_soon_be_deleted_and_is_not_stored_is_counted(
+    config: Config, store: Store, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Toy, "keeps_days", 30, raising=False)
+    (home / ".toy/new.jsonl").write_bytes(line(s="new", id="new", text="x"))
+    later = datetime.now(UTC) + timedelta(days=26)
+    (risk,) = query.sources_at_risk(store, config, later)
+    assert (risk.agent, risk.sources, risk.days_left) == ("toy", 1, 4.0)
+    assert query.sources_at_risk(store, config, datetime.now(UTC) + timedelta(days=20)) == []
