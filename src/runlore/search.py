@@ -19,7 +19,7 @@ import re
 import time
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
 import msgspec
@@ -231,6 +231,7 @@ class _Search:
         self.store, self.query = store, query
         self.proofs = 0
         self.is_partial = False
+        self.is_loose = False
         self.finders = [[_Finder(term) for term in group] for group in query.groups]
         self.unwanted = [_Finder(term) for term in query.without]
 
@@ -240,16 +241,16 @@ class _Search:
         allowed = self._allowed()
         sessions, missing = self._intersect(postings, narrow, allowed)
         scores = self._score(postings, narrow, sessions)
-        hits: list[Hit] = []
+        found: list[tuple[int, float, list[EventHit]]] = []
         for number, score, segments in self._in_order(scores, sort, limit):
-            events = self._look(number, segments)
+            events = self._look(segments)
             if events is not None:
-                hits.append((number, score, events))  # type: ignore[arg-type]
-            if len(hits) >= limit or self.is_partial:
+                found.append((number, score, events))
+            if len(found) >= limit or self.is_partial:
                 break
-        lines = self.store.lines([number for number, _, _ in hits])  # type: ignore[misc]
+        lines = self.store.lines([number for number, _, _ in found])
         return Answer(
-            hits=[Hit(session=lines[n], score=round(score, 4), events=events) for n, score, events in hits if n in lines],  # type: ignore[misc]
+            hits=[Hit(session=lines[n], score=round(score, 4), events=events) for n, score, events in found if n in lines],
             total=len(sessions),
             missing=missing,
             ignored=list(self.query.ignored),
@@ -292,12 +293,11 @@ class _Search:
             return None
         allowed = self.store.numbers(query.sessions)
         if query.session is not None:
-            allowed &= self.store.numbers_of(self.store.find(query.session.partition("#")[0], limit=1000))
+            found = set(self.store.find(query.session.partition("#")[0], limit=1000))
+            allowed = {number for number, line in self.store.lines(list(allowed)).items() if line.uid in found}
         return allowed
 
-    def _intersect(
-        self, postings: list[list[int]], narrow: set[int] | None, allowed: set[int] | None
-    ) -> tuple[set[int], list[str]]:
+    def _intersect(self, postings: list[list[int]], narrow: set[int] | None, allowed: set[int] | None) -> tuple[set[int], list[str]]:
         """The sessions that have every group, rarest first; or, when none has, those that have any, and what is missing."""
         sessions = allowed
         if narrow is not None:
@@ -317,36 +317,26 @@ class _Search:
 
     def _most_of(self, postings: list[list[int]], start: set[int] | None) -> tuple[set[int], list[str]]:
         weights = self._weights(postings)
-        totals: Counter[int] = Counter()
-        have: Counter[int] = Counter()
+        totals: dict[int, float] = {}
         for weight, segments in zip(weights, postings, strict=True):
             for session in {segment >> 20 for segment in segments}:
                 if start is None or session in start:
-                    totals[session] += weight  # type: ignore[assignment]
-                    have[session] += 1
+                    totals[session] = totals.get(session, 0.0) + weight
         if not totals:
             return set(), [group[0].text for group in self.query.groups]
+        self.is_loose = True
         best = max(totals.values())
         close = {session for session, total in totals.items() if total >= 0.6 * best}
         sets = [{segment >> 20 for segment in segments} for segments in postings]
-        missing = [
-            group[0].text for group, present in zip(self.query.groups, sets, strict=True) if not close <= present
-        ]
-        self.finders = [*self.finders]
-        self.query = msgspec.structs.replace(self.query, groups=self.query.groups)
-        self._is_loose = True
-        return close, missing
-
-    _is_loose = False
+        words = zip(self.query.groups, sets, strict=True)
+        return close, [group[0].text for group, present in words if not close <= present]
 
     # ── how good ─────────────────────────────────────────────────────────────────────────────────────────────────────
     def _weights(self, postings: list[list[int]]) -> list[float]:
         total = max(1, self.store.segment_count())
         return [math.log(1 + (total - len(found) + 0.5) / (len(found) + 0.5)) for found in postings]
 
-    def _score(
-        self, postings: list[list[int]], narrow: set[int] | None, sessions: set[int]
-    ) -> dict[int, tuple[float, list[int]]]:
+    def _score(self, postings: list[list[int]], narrow: set[int] | None, sessions: set[int]) -> dict[int, tuple[float, list[int]]]:
         """By session: its score, and its segments with any of the words, the best first."""
         weights = self._weights(postings)
         segments: dict[int, float] = {}
@@ -370,9 +360,7 @@ class _Search:
             for session in sessions
         }
 
-    def _in_order(
-        self, scores: dict[int, tuple[float, list[int]]], sort: str, limit: int
-    ) -> Iterable[tuple[int, float, list[int]]]:
+    def _in_order(self, scores: dict[int, tuple[float, list[int]]], sort: str, limit: int) -> Iterable[tuple[int, float, list[int]]]:
         if sort == "newest":
             order = self.store.newest(list(scores))
             return ((number, *scores[number]) for number in order)
@@ -382,7 +370,7 @@ class _Search:
         return ((number, *score) for number, score in best)
 
     # ── where exactly ────────────────────────────────────────────────────────────────────────────────────────────────
-    def _look(self, number: int, segments: list[int]) -> list[EventHit] | None:
+    def _look(self, segments: list[int]) -> list[EventHit] | None:
         """The best events of a session, or None when it turns out not to match."""
         needs_proof = self.query.needs_proof
         shown: list[tuple[float, EventHit]] = []
@@ -402,7 +390,7 @@ class _Search:
             left -= seen
             if not needs_proof or (not left and shown):
                 break
-        if needs_proof and (not shown or (left and not self._is_loose)):
+        if needs_proof and (not shown or (left and not self.is_loose)):
             return None
         best = heapq.nlargest(EVENTS, shown, key=lambda item: (item[0], -item[1].seq))
         return [event for _, event in sorted(best, key=lambda item: item[1].seq)] if best else []
@@ -418,10 +406,8 @@ class _Search:
                     at = bisect_right(starts, first) - 1
                     if at >= 0 and last <= events[at].offset + events[at].length:
                         spots.setdefault(at, {}).setdefault(n, []).append((first, last))
-        banned = {
-            bisect_right(starts, first) - 1 for finder in self.unwanted for first, _ in finder.find(data, lower)
-        }
-        candidates = spots if self.finders else dict.fromkeys(range(len(events)), {})
+        banned = {bisect_right(starts, first) - 1 for finder in self.unwanted for first, _ in finder.find(data, lower)}
+        candidates = spots if self.finders else {at: {} for at in range(len(events))}
         hits: list[tuple[float, EventHit]] = []
         seen: set[int] = set()
         for at, words in candidates.items():
@@ -441,11 +427,7 @@ class _Finder:
         tokens = _TOKEN.findall(term.text)
         self.is_prefix = term.is_prefix
         self.first = tokens[0].lower().encode() if tokens and tokens[0].isascii() and not _CJK.search(term.text) else None
-        gap = r"[\W_]+"
-        if _CJK.search(term.text):
-            pattern = re.escape(term.text)
-        else:
-            pattern = gap.join(map(re.escape, tokens))
+        pattern = re.escape(term.text) if _CJK.search(term.text) else r"[\W_]+".join(map(re.escape, tokens))
         self.pattern = re.compile(pattern.encode(), re.IGNORECASE) if pattern.isascii() else None
         self.wide = re.compile(pattern, re.IGNORECASE)
         self.is_single = len(tokens) == 1
@@ -509,9 +491,7 @@ def _names_file(wanted: str, event: SegmentEvent) -> bool:
 
 def _hit(event: SegmentEvent, data: bytes, spots: list[tuple[int, int]]) -> EventHit:
     snippet, marks = _snippet(data[event.offset : event.offset + event.length], [(a - event.offset, b - event.offset) for a, b in spots])
-    return EventHit(
-        seq=event.seq, kind=event.kind, ts=event.ts, tool=event.tool, is_error=event.is_error, snippet=snippet, marks=marks
-    )
+    return EventHit(seq=event.seq, kind=event.kind, ts=event.ts, tool=event.tool, is_error=event.is_error, snippet=snippet, marks=marks)
 
 
 def _snippet(body: bytes, spots: list[tuple[int, int]]) -> tuple[str, list[tuple[int, int]]]:
@@ -541,8 +521,8 @@ def _snippet(body: bytes, spots: list[tuple[int, int]]) -> tuple[str, list[tuple
     return text + ("…" if end < len(body) else ""), marks
 
 
-_BLANKS: Callable[[str], str] = lambda text: re.sub(r"[\s\x00-\x1f\x7f]+", " ", text)  # noqa: E731
+_BLANKS = re.compile(r"[\s\x00-\x1f\x7f]+")
 
 
 def _one_line(data: bytes) -> str:
-    return _BLANKS(data.decode("utf-8", "ignore"))
+    return _BLANKS.sub(" ", data.decode("utf-8", "ignore"))

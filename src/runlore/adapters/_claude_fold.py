@@ -16,7 +16,7 @@ import msgspec
 from ..model import SessionEvent, Tests, Usage
 from . import Facts, Normalized, Record, Skip, Source
 from ._claude import CARRY, Fork, Line, Meta, RareLine, SessionState, State, Tokens
-from ._claude_words import MERGED, TITLES, UUID, checksum, clean, hash_words, tokens, utc
+from ._claude_words import MERGED, TITLES, UUID, checksum, clean, hash_words, speaker, tokens, utc
 from ._jsonl import MALFORMED, lenient, parse
 from ._tools import LONGEST_BODY, cap, one_line
 
@@ -62,6 +62,10 @@ def keep(kept: dict[K, V], key: K, value: V, most: int) -> None:
         del kept[next(iter(kept))]
 
 
+def _most(one: Tokens, other: Tokens) -> Tokens:
+    return max(one[0], other[0]), max(one[1], other[1]), max(one[2], other[2]), max(one[3], other[3])
+
+
 def load(carry: bytes | None) -> State:
     """What was remembered; nothing when another version remembered it."""
     if carry:
@@ -100,7 +104,7 @@ class Fold:
         self.hints = frozenset(source.hints)
         self.state = load(carry)
         self.out = Normalized()
-        self.touched: dict[str, tuple[str | None, int]] = {}
+        self.touched: dict[str, tuple[SessionState, str | None, int]] = {}
         """The sessions of this batch, by their key in the state, with the best title that was found for each."""
         self.overflow: dict[str, str] = {}
         self.raw: str | bytes = b""
@@ -142,7 +146,7 @@ class Fold:
             self.begin(line)
             handler(line)
             if self.count != 1 or self.step is not None:
-                self.end(line)
+                self.end()
         return self.finish()
 
     def aside(self, name: str, data: bytes) -> None:
@@ -170,7 +174,7 @@ class Fold:
             if handler:
                 self.begin(line)
                 handler(line)
-                self.end(line)
+                self.end()
             if not (handler or self.rare(line)):
                 problems = []  # Nothing can be wrong with what is not known.
             if problem or problems:
@@ -189,14 +193,14 @@ class Fold:
             self.settle(line, kind)
             return True
         handler = self.rare_handlers.get(kind)
-        if handler is None and line.message and line.message.role in ("user", "assistant"):
-            handler = self.handlers.get(line.message.role)  # Whatever the type was, this is what was said.
+        if handler is None and line.message and (role := speaker(line.message)):
+            handler = self.handlers.get(role)  # Whatever the type was, this is what was said.
         self.begin(line)
         if handler:
             handler(line)
         else:
             self.emit("lifecycle", self.raw_text(), kind or "unknown", kind or "unknown record")
-        self.end(line)
+        self.end()
         return handler is not None
 
     def settle(self, line: RareLine, kind: str) -> None:
@@ -293,7 +297,7 @@ class Fold:
 
     def turn_to(self, session: SessionState, key: str) -> None:
         self.session, self.key, self.uid = session, key, f"{self.flavor}:{session.native}"
-        self.touched.setdefault(key, (None, 0))
+        self.touched[key] = (session, *self.touched.get(key, (session, None, 0))[1:])
 
     def trace(self, session: SessionState, line: Line) -> None:
         """Where a session comes from: a fork says so; a file that begins with another session's id goes on where that one ended."""
@@ -393,10 +397,12 @@ class Fold:
         found = tokens(message.usage)
         identity = message.id or ""
         before = self.state.usage.get(identity, NOTHING) if identity else NOTHING
+        if identity in self.state.owed:
+            found = _most(found, self.state.owed[identity])
         added = found[0] - before[0], found[1] - before[1], found[2] - before[2], found[3] - before[3]
         if max(added) > 0:
             if min(added) < 0:
-                added = max(0, added[0]), max(0, added[1]), max(0, added[2]), max(0, added[3])
+                added = _most(added, NOTHING)
             self.step = identity, added, (before[0] + added[0], before[1] + added[1], before[2] + added[2], before[3] + added[3])
 
     def take(self, step: tuple[str, Tokens, Tokens]) -> Usage:
@@ -406,41 +412,41 @@ class Fold:
             keep(state.usage, identity, most, MESSAGES)
         if state.owed:
             state.owed.pop(identity, None)
-            for owed in state.owed.values():
-                added = added[0] + owed[0], added[1] + owed[1], added[2] + owed[2], added[3] + owed[3]
+            for other, owed in state.owed.items():
+                paid = state.usage.get(other, NOTHING)
+                added = tuple([a + o - p for a, o, p in zip(added, owed, paid, strict=True)])  # type: ignore[assignment] # still four
+                keep(state.usage, other, owed, MESSAGES)
             state.owed.clear()
         return Usage(input_tokens=added[0], output_tokens=added[1], cache_read_tokens=added[2], cache_write_tokens=added[3])
 
-    def end(self, line: Line) -> None:
+    def end(self) -> None:
         state = self.state
         if self.count > 1:
             keep(state.tails, self.native_id, self.count - 1, TAILS)
-        elif not self.count and line.uuid:
+        elif not self.count and self.native_id:
             self.out.aliases[self.native_id] = self.parent
         if self.step is not None:
             identity, _, most = self.step
-            keep(state.owed, identity, most, 4)
+            keep(state.owed, identity or self.native_id, most, 4)
 
     def merge(self, word: str) -> None:
         self.out.merged[word] = self.out.merged.get(word, 0) + 1
 
     def title(self, text: str | None, rank: int) -> None:
-        if text and (line := one_line(text)) and rank >= self.touched[self.key][1]:
-            self.touched[self.key] = (line, rank)
+        if text and (line := one_line(text)) and rank >= self.touched[self.key][2]:
+            self.touched[self.key] = (self.session, line, rank)
 
     def raw_text(self) -> str:
         return self.raw.strip() if isinstance(self.raw, str) else self.raw.decode("utf-8", "replace").strip()
 
     def finish(self) -> Normalized:
         state, out = self.state, self.out
-        for key, (title, rank) in self.touched.items():
-            session = state.sessions[key] if key else state.main
-            if session is not None:
-                out.facts[f"{self.flavor}:{session.native}"] = Facts(
-                    native_session_id=session.native, title=title, title_rank=rank, cwd=session.cwd, git_branch=session.branch,
-                    model=session.model, repo=session.repo, task_ref=session.task, parent_uid=session.parent, parent_call=session.call,
-                    relation=session.relation,
-                )  # fmt: skip
+        for session, title, rank in self.touched.values():
+            out.facts[f"{self.flavor}:{session.native}"] = Facts(
+                native_session_id=session.native, title=title, title_rank=rank, cwd=session.cwd, git_branch=session.branch,
+                model=session.model, repo=session.repo, task_ref=session.task, parent_uid=session.parent, parent_call=session.call,
+                relation=session.relation,
+            )  # fmt: skip
         state.recent = {key: checksum(body) if isinstance(body, str) else body for key, body in state.recent.items()}
         out.carry = msgspec.msgpack.encode(state)
         return out

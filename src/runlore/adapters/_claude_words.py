@@ -12,7 +12,7 @@ from zlib import crc32
 import msgspec
 
 from ..model import Tests, parse_time
-from ._claude import Block, Call, Counts, Outcome, Tokens
+from ._claude import Block, Call, Counts, Message, Outcome, Tokens
 from ._jsonl import MALFORMED, lenient, parse
 from ._tools import blob_reference, file_change, file_content, is_test_run, key_values, one_line, text_of
 
@@ -197,6 +197,15 @@ def _change(args: dict[str, Any]) -> str | None:
         if "old_string" in edit or "new_string" in edit or "new_source" in edit
     ]
     return file_change(path, changes) if changes else None
+
+
+def speaker(message: Message) -> str | None:
+    """Who said this: as it says, or else by what only the one or the other says."""
+    if message.role is not None or message.content is None:
+        return message.role if message.role in ("user", "assistant") else None
+    blocks = message.content if isinstance(message.content, list) else []
+    is_model = message.model is not None or message.usage is not None or any(block.type in ("tool_use", "thinking") for block in blocks)
+    return "assistant" if is_model else "user"
 
 
 def guess(block: Block) -> str | None:

@@ -47,10 +47,10 @@ class JsonLines:
         found: list[Path] = []
         for root in self.roots:
             places = expand_root(root, env)
-            found += [place for place in places if place not in found]
+            found += places
             if places and root.startswith("$"):
                 break
-        return found
+        return list(dict.fromkeys(found))
 
     def discover(self, root: Path) -> Iterator[Source]:
         for entry in _walk(str(root), self.suffix):

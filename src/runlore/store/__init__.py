@@ -41,8 +41,8 @@ class Tail(msgspec.Struct, kw_only=True):
     first_seq: int
     last_seq: int
     data: bytes
-    kinds: list[tuple[str, int, int]]
-    """Of each body in it: the event's kind, offset, length."""
+    events: list[tuple[str, str | None, int, int, int]]
+    """Of each body in it: the event's kind, tool and flags, and its offset and length."""
 
 
 class StreamState(msgspec.Struct, kw_only=True):
@@ -181,6 +181,19 @@ class SessionLine(msgspec.Struct, frozen=True, gc=False):
     ingested_at: str | None
 
 
+class SegmentEvent(msgspec.Struct, frozen=True, gc=False):
+    """An event as a search sees it: what filters ask for, and where its body is in the segment."""
+
+    seq: int
+    kind: str
+    ts: str | None
+    tool: str | None
+    is_error: bool
+    files: tuple[str, ...]
+    offset: int
+    length: int
+
+
 class Store(Protocol):
     """What runlore asks of a database. Every write is one transaction; a reader never waits for a writer."""
 
@@ -208,8 +221,23 @@ class Store(Protocol):
     def records(self, source_path: str, first: int = 0, last: int | None = None) -> Iterator[tuple[int, int, bytes]]:
         """(number, offset, bytes) of the native records kept of a source, in order."""
 
-    def postings(self, term: str, *, prefix: bool = False, column: str | None = None) -> list[tuple[int, int]]:
-        """(session number, segment id) of every segment that has this word or phrase."""
+    def postings(self, term: str, *, prefix: bool = False, column: str | None = None) -> list[int]:
+        """The id of every segment that has this word or phrase, ascending. An id is session number << 20 | segment number."""
+
+    def segment(self, id: int) -> tuple[bytes, list[SegmentEvent]] | None:
+        """The bodies of a segment in one piece, and its events with where theirs are; None when there is no such segment."""
+
+    def segment_count(self) -> int:
+        """About how many segments there are."""
+
+    def numbers(self, chosen: Filter) -> set[int]:
+        """The numbers of the sessions that the filter chooses."""
+
+    def lines(self, numbers: Sequence[int]) -> dict[int, SessionLine]:
+        """Sessions by number."""
+
+    def newest(self, numbers: Sequence[int]) -> list[int]:
+        """The same numbers, the session that ended last first."""
 
     def sources(self, agent: str | None = None) -> dict[str, SourceState]:
         """Every known source by path."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -11,8 +12,8 @@ import msgspec
 from ..adapters import Facts, Position, Record, Source
 from ..model import BLOCK, Cost, Session, SessionEvent, format_time, parse_time
 from ..timeline import Tally
-from . import Filter, Resume, SessionLine, SourceState, StreamState, Tail
-from .pieces import LENGTH, OFFSET, SEGMENT_BYTES, SEQ, read_row, unpack, unpack_records
+from . import Filter, Resume, SegmentEvent, SessionLine, SourceState, StreamState, Tail
+from .pieces import LENGTH, OFFSET, SEGMENT_BYTES, SEQ, read_row, segment_event, unpack, unpack_records
 
 _EVENT = 'seq, ts, kind, parent_seq, tool, action, flags, exit_code, native_id, call_id, summary, "offset", length, rest'
 _LINE = (
@@ -168,10 +169,38 @@ class Reader:
                 if first <= number <= _high(last):
                     yield number, record.offset, record.data
 
-    def postings(self, term: str, *, prefix: bool = False, column: str | None = None) -> list[tuple[int, int]]:
+    # ── the index ────────────────────────────────────────────────────────────────────────────────────────────────────
+    def postings(self, term: str, *, prefix: bool = False, column: str | None = None) -> list[int]:
         quoted = '"' + term.replace('"', '""') + '"' + ("*" if prefix else "")
         query = f"{column} : {quoted}" if column else quoted
-        return [(id_ >> 20, id_) for (id_,) in self._all("select rowid from search where search match ?", (query,))]
+        # One JSON array instead of a row for each: a common word has tens of thousands, and this is four times as fast.
+        (found,) = self._one("select json_group_array(rowid) from search where search match ?", (query.replace("\0", " "),))
+        return msgspec.json.decode(found, type=list[int])
+
+    def segment(self, id: int) -> tuple[bytes, list[SegmentEvent]] | None:
+        row = self._one("select session, first_seq, last_seq, length, hash, body from segments where id = ?", (id,))
+        if row is None:
+            return None
+        session, first, last, length, hash_, body = row
+        rows = [row for row in self._rows(session, first, last) if row[OFFSET] is not None]
+        return unpack(body, length, hash_), [segment_event(row) for row in rows]
+
+    def segment_count(self) -> int:
+        (count,) = self._one("select count(*) from segments")
+        return int(count)
+
+    def numbers(self, chosen: Filter) -> set[int]:
+        where, bindings = _where(chosen)
+        return {number for (number,) in self._all(f"select number from sessions {where}", bindings)}
+
+    def lines(self, numbers: Sequence[int]) -> dict[int, SessionLine]:
+        sql = f"select number, {_LINE} from carray(?) c join sessions on number = c.value"
+        rows = self._all(sql, (apsw.carray(array("q", numbers)),)) if numbers else []
+        return {number: SessionLine(*line) for number, *line in rows}
+
+    def newest(self, numbers: Sequence[int]) -> list[int]:
+        sql = "select number from carray(?) c join sessions on number = c.value order by ended_at desc, uid"
+        return [number for (number,) in self._all(sql, (apsw.carray(array("q", numbers)),))] if numbers else []
 
     # ── sources ──────────────────────────────────────────────────────────────────────────────────────────────────────
     def sources(self, agent: str | None = None) -> dict[str, SourceState]:
@@ -229,12 +258,15 @@ class Reader:
             return None
         first, last, length, hash_, body = row
         shift = (len(blocks) - 1) * BLOCK - low
-        sql = 'select kind, "offset", length from events where session = ? and seq between ? and ? and "offset" is not null order by seq'
+        sql = (
+            'select kind, tool, flags, "offset", length from events'
+            ' where session = ? and seq between ? and ? and "offset" is not null order by seq'
+        )
         return Tail(
             first_seq=first + shift,
             last_seq=last + shift,
             data=unpack(body, length, hash_),
-            kinds=self._all(sql, (session, first, last)),
+            events=self._all(sql, (session, first, last)),
         )
 
     def skips(self, source_path: str | None = None) -> list[tuple[str, int, str]]:

@@ -17,8 +17,8 @@ from ..adapters import Facts, Record
 from ..errors import StoreError
 from ..model import BLOCK, SessionEvent, Tests, Usage, format_time, parse_time
 from ..timeline import Tally
-from . import Piece, Segment, StreamState, Tail
-from .words import index_text
+from . import Piece, Segment, SegmentEvent, StreamState, Tail
+from .words import index_text, mark
 
 SEGMENT_BYTES = 64 * 1024
 RECORDS_BYTES = 1024 * 1024
@@ -31,7 +31,7 @@ ROW = (
     "offset", "length", "rest",
 )  # fmt: skip
 """The columns of a row, in order."""
-SEQ, KIND, PARENT, FLAGS, NATIVE_ID, OFFSET, LENGTH, REST = 0, 2, 3, 6, 8, 11, 12, 13
+SEQ, TS, KIND, PARENT, TOOL, FLAGS, OFFSET, LENGTH, REST = 0, 1, 2, 3, 4, 6, 11, 12, 13
 
 _COLUMN = {"user_msg": 0, "assistant_msg": 1, "thinking": 1}
 """Which column of the index a kind's body goes to; all others go to the third, `tool`."""
@@ -131,6 +131,12 @@ def read_row(uid: str, row: Sequence[Any], ref: str | None = None) -> SessionEve
         return SessionEvent.from_dict({**msgspec.to_builtins(fields), **fields["extra"]})
 
 
+def segment_event(row: Sequence[Any]) -> SegmentEvent:
+    """What a search asks of a row."""
+    files = _decode_rest(row[REST]).files
+    return SegmentEvent(row[SEQ], row[KIND], row[TS], row[TOOL], bool(row[FLAGS] & ERROR), files, row[OFFSET], row[LENGTH])
+
+
 def with_origin(row: Sequence[Any], origin: str) -> list[Any]:
     """The row of a copy: it says where it happened, and has no body and no tokens of its own."""
     rest = _decode_rest(row[REST])
@@ -163,7 +169,7 @@ def pack(rows: list[list[Any]], bodies: Sequence[bytes | None], tail: Tail | Non
             open_ = _Open(row[SEQ])
         if body is not None:
             row[OFFSET], row[LENGTH] = open_.length, len(body)
-            open_.add(row[KIND], body)
+            open_.add(row[KIND], row[TOOL], row[FLAGS], body)
         open_.last_seq = row[SEQ]
         if open_.length >= SEGMENT_BYTES:
             segments.append(open_.close())
@@ -179,7 +185,7 @@ def pack_one(rows: list[list[Any]], bodies: Sequence[bytes | None]) -> Segment:
     for row, body in zip(rows, bodies, strict=True):
         if body is not None:
             row[OFFSET], row[LENGTH] = open_.length, len(body)
-            open_.add(row[KIND], body)
+            open_.add(row[KIND], row[TOOL], row[FLAGS], body)
         open_.last_seq = row[SEQ]
     return open_.close()
 
@@ -187,23 +193,25 @@ def pack_one(rows: list[list[Any]], bodies: Sequence[bytes | None]) -> Segment:
 class _Open:
     """A segment that is being filled."""
 
-    __slots__ = ("bodies", "first_seq", "last_seq", "length", "texts")
+    __slots__ = ("bodies", "first_seq", "kinds", "last_seq", "length", "texts")
 
     def __init__(self, first_seq: int) -> None:
         self.first_seq = self.last_seq = first_seq
         self.length = 0
         self.bodies: list[bytes] = []
+        self.kinds: set[tuple[str, str | None, int]] = set()
         self.texts: tuple[list[bytes], list[bytes], list[bytes]] = ([], [], [])
 
     @classmethod
     def of(cls, tail: Tail) -> _Open:
         made = cls(tail.first_seq)
-        for kind, offset, length in tail.kinds:
-            made.add(kind, tail.data[offset : offset + length])
+        for kind, tool, flags, offset, length in tail.events:
+            made.add(kind, tool, flags, tail.data[offset : offset + length])
         made.last_seq = tail.last_seq
         return made
 
-    def add(self, kind: str, body: bytes) -> None:
+    def add(self, kind: str, tool: str | None, flags: int, body: bytes) -> None:
+        self.kinds.add((kind, tool, flags & ERROR))
         self.bodies.append(body)
         self.length += len(body)
         self.texts[_COLUMN.get(kind, 2)].append(body)
@@ -211,6 +219,11 @@ class _Open:
     def close(self) -> Segment:
         data = b"".join(self.bodies)
         prompt, reply, tool = (index_text(texts) for texts in self.texts)
+        # What events there are, as words that nobody writes: a filter on events then need not unpack every segment.
+        marks = {mark("kind", kind) for kind, _, _ in self.kinds}
+        marks |= {mark("tool", name) for _, name, _ in self.kinds if name}
+        marks |= {mark("is", "error") for _, _, error in self.kinds if error}
+        tool += ("\n" + " ".join(sorted(marks))).encode("utf-8", "replace")
         return Segment(
             first_seq=self.first_seq,
             last_seq=self.last_seq,

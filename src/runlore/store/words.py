@@ -41,6 +41,11 @@ def index_text(texts: list[bytes]) -> bytes:
     return b"%b\n%b" % (text, b" ".join(more)) if more else text
 
 
+def mark(what: str, name: str) -> str:
+    """The word that stands in the index for a kind, a tool or a state of an event. No tokenizer cuts it."""
+    return "zq" + what + "".join(c if c.isalnum() else "9" for c in name.lower())
+
+
 def camel_parts(text: bytes) -> list[bytes]:
     """The parts of every word like parseHttpUrl or HTTPServer2 in the text, each once, sorted."""
     found: set[bytes] = set()
