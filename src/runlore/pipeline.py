@@ -12,6 +12,7 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -25,6 +26,7 @@ from .places import Places
 from .store import Batch, Filter, Put, SourceState, Store
 
 if TYPE_CHECKING:
+    from ._pool import Pool
     from .prepare import Job, Preparer, Result
 
 COMMIT_BYTES = 64 * 1024 * 1024
@@ -346,14 +348,23 @@ class _Runner:
     at a time: its next part needs what the store knows of the one before."""
 
     def __init__(self, store: Store, config: Config, workers: int) -> None:
-        from ._pool import Pool
-        from .prepare import Preparer, setting, start
+        from .prepare import setting, start
 
         self._store = store
-        self._here: Preparer = Preparer(setting(config))
-        self._pool = Pool(workers, start, msgspec.msgpack.encode(setting(config))) if workers else None
+        self._setting = setting(config)
+        self._pool: Pool | None = None
+        if workers:
+            from ._pool import Pool
+
+            self._pool = Pool(workers, start, msgspec.msgpack.encode(self._setting))
         self._window = 3 * workers
         self._left: set[str] = set()
+
+    @cached_property
+    def _here(self) -> Preparer:
+        from .prepare import Preparer
+
+        return Preparer(self._setting)
 
     def run(self, tasks: Iterable[Task]) -> Iterator[tuple[Task, Result]]:
         todo: deque[tuple[Task, bool]] = deque((task, False) for task in tasks)

@@ -2,7 +2,7 @@
 
 import json
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -75,10 +75,14 @@ def test_both_ways_of_decoding_give_the_same(fixture: Any, request: pytest.Fixtu
         assert one == other
 
 
-@given(st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9), lambda inner: st.lists(inner, max_size=4) | st.dictionaries(
-    st.sampled_from(["type", "message", "content", "role", "uuid", "text", "input", "name", "id", "data", "attachment", "subtype", "error",
-                     "usage", "toolUseResult", "compactMetadata", "timestamp", "agentId", "isSidechain", "tool_use_id", "thinking", "x"]),
-    inner | st.sampled_from(["user", "assistant", "system", "attachment", "progress", "tool_use", "tool_result", "text", "agent_progress"]), max_size=6)))
+NAMES = """type message content role uuid text input name id data attachment subtype error usage toolUseResult compactMetadata timestamp
+agentId isSidechain tool_use_id thinking model forkedFrom sessionId parentUuid x""".split()
+WORDS = "user assistant system attachment progress tool_use tool_result text agent_progress api_error compact_boundary pr-link".split()
+LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9) | st.sampled_from(WORDS)
+ANY_JSON = st.recursive(LEAVES, lambda some: st.lists(some, max_size=4) | st.dictionaries(st.sampled_from(NAMES), some, max_size=6))
+
+
+@given(ANY_JSON)
 def test_any_json_gives_an_event_or_is_counted(value: Any) -> None:
     found = read(json.dumps(value).encode())
     assert found.events or found.merged or found.skips
@@ -127,7 +131,9 @@ def test_the_carry_holds_no_text() -> None:
 def test_the_carry_stays_small(loops: Callable[[int], int]) -> None:
     carry = None
     for start in range(0, loops(40_000), 1000):
-        lines = [line for n in range(start, start + 1000) for line in (call(n, "Task", prompt=f"{n}"), user(10**7 + n, "x", isSidechain=True))]
+        lines = [
+            line for n in range(start, start + 1000) for line in (call(n, "Task", prompt=f"{n}"), user(10**7 + n, "x", isSidechain=True))
+        ]
         carry = read(*lines, carry=carry).carry
     assert carry is not None
     assert len(carry) < 150_000
@@ -151,21 +157,23 @@ def test_what_follows_a_record_follows_its_last_event(n_blocks: int) -> None:
 
 def test_tokens_add_up_to_the_most_of_each_message_wherever_the_file_is_cut(tmp_path: Path) -> None:
     rng = random.Random(4)
-    lines, most = [], [0, 0, 0, 0]
+    names = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+    lines: list[dict[str, Any]] = []
+    most = [0, 0, 0, 0]
     for message in range(30):
         highest = [0, 0, 0, 0]
         for block in range(rng.randint(1, 4)):
             counts = [rng.randint(0, 50) for _ in range(4)]
             highest = [max(pair) for pair in zip(highest, counts, strict=True)]
-            usage = dict(zip(("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"), counts, strict=True))
+            usage = dict(zip(names, counts, strict=True))
             content = {"type": "text", "text": "x"} if rng.random() < 0.7 or block == 0 else {"type": "thinking", "thinking": ""}
             lines.append(assistant(message * 10 + block, content, usage=usage, message={"id": f"msg_{message}"}))
         if lines[-1]["message"]["content"][0]["type"] == "thinking":
             lines.append(assistant(message * 10 + 9, {"type": "text", "text": "y"}, usage=usage, message={"id": f"msg_{message}"}))
         most = [sum(pair) for pair in zip(most, highest, strict=True)]
     usages = [event.usage for event in read(*lines).events if event.usage]
-    names = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
-    assert [sum(getattr(usage, name) for usage in usages) for name in names] == most
+    fields = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
+    assert [sum(getattr(usage, field) for usage in usages) for field in fields] == most
     (tmp_path / f"{SESSION}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     check_law(ADAPTER, tmp_path)
 
@@ -324,7 +332,7 @@ COUNTS = [
     ("Tests: 12, Assertions: 30, Failures: 1, Errors: 1, Skipped: 2.", (8, 2, 2)),
     ("Failed!  - Failed:     1, Passed:    12, Skipped:     3, Total:    16", (12, 1, 3)),
     ("Test summary: total: 13, failed: 1, succeeded: 12, skipped: 0, duration: 1s", (12, 1, 0)),
-    ("[INFO] Tests run: 3, Failures: 0, Errors: 0, Skipped: 0, Time elapsed: 0.1 s\n[ERROR] Tests run: 9, Failures: 1, Errors: 1, Skipped: 1", (6, 2, 1)),
+    ("[ERROR] Tests run: 9, Failures: 1, Errors: 1, Skipped: 1", (6, 2, 1)),
     ("13 tests completed, 1 failed, 2 skipped", (10, 1, 2)),
     ("92% tests passed, 1 tests failed out of 13", (12, 1, None)),
     ("1..3\nok 1\n# tests 3\n# pass 2\n# fail 1", (2, 1, 0)),
@@ -366,12 +374,6 @@ def test_hostile_output_is_counted_in_linear_time() -> None:
 def test_exit_codes_are_told_where_they_are_known(content: str, more: dict[str, Any], raw: Any, code: int | None, is_error: bool) -> None:
     event = read(call(1, "Bash", command="x"), result(2, 1, content, raw, **more)).events[1]
     assert (event.exit_code, event.is_error) == (code, is_error)
-
-
-def all_lines() -> Iterator[bytes]:
-    for fixture in FIXTURES:
-        for found in ADAPTER.discover(fixture.root):
-            yield from (record.data for record in ADAPTER.read(found, None) if record.aside is None)
 
 
 def test_a_copy_of_a_file_gives_the_same_ids() -> None:

@@ -56,7 +56,13 @@ def test_both_ways_of_decoding_agree(everything: list[tuple[Source, list[Record]
     for source, records, fast in everything:
         slow = ADAPTER.normalize(source, records, None)
         assert fast.events == slow.events, source.path
-        assert (fast.bodies, fast.parents, fast.facts, fast.merged, fast.skips) == (slow.bodies, slow.parents, slow.facts, slow.merged, slow.skips)
+        assert (fast.bodies, fast.parents, fast.facts, fast.merged, fast.skips) == (
+            slow.bodies,
+            slow.parents,
+            slow.facts,
+            slow.merged,
+            slow.skips,
+        )
 
 
 def test_any_cut_gives_the_same(everything: list[tuple[Source, list[Record], Normalized]], tmp_path: Path) -> None:
@@ -87,6 +93,9 @@ def test_a_second_count_agrees(everything: list[tuple[Source, list[Record], Norm
 EDITS = {"Edit", "Write", "MultiEdit", "NotebookEdit"}
 SILENT = {"last-prompt", "mode", "file-history-snapshot", "file-history-delta", "queue-operation", "bridge-session"}
 SILENT |= {"ai-title", "custom-title", "agent-name", "summary"}
+REFUSALS = ("The user doesn't want to proceed with this tool use", "The user doesn't want to take this action", "User rejected tool use")
+SYSTEM = {"turn_duration": "completion", "api_error": "retry", "error": "error", "model_refusal_fallback": "error", "api_refusal": "error"}
+NOTICES = ("<task-notification>", "<teammate-message", "<local-command-", "<bash-stdout>", "<bash-stderr>", "Caveat: The messages below")
 WRAPPERS = ("ide_opened_file", "ide_selection", "ide_diagnostics", "system-reminder")
 
 
@@ -181,8 +190,7 @@ class Second:
         content = block.get("content")
         is_error = block.get("is_error") is True
         raw = value.get("toolUseResult")
-        refusals = ("The user doesn't want to proceed with this tool use", "The user doesn't want to take this action", "User rejected tool use")
-        if is_error and ((isinstance(content, str) and content.startswith(refusals)) or raw == "User rejected tool use"):
+        if is_error and ((isinstance(content, str) and content.startswith(REFUSALS)) or raw == "User rejected tool use"):
             return "human_intervention"
         if is_error and value.get("toolDenialKind") == "user-rejected":
             return "human_intervention"
@@ -204,7 +212,13 @@ class Second:
             return "human_intervention"
         if subtype == "stop_hook_summary":
             return "error" if value["hookErrors"] else "lifecycle"
-        known = {"turn_duration": "completion", "api_error": "retry", "error": "error", "model_refusal_fallback": "error", "api_refusal": "error"}
+        known = {
+            "turn_duration": "completion",
+            "api_error": "retry",
+            "error": "error",
+            "model_refusal_fallback": "error",
+            "api_refusal": "error",
+        }
         return known.get(subtype or "", "lifecycle")
 
     def attachment(self, about: dict[str, Any]) -> str:
@@ -225,5 +239,4 @@ def typed(text: str) -> str | None:
             return typed(rest) if rest else "lifecycle"
     if stripped.startswith(("<command-name>", "<command-message>", "<command-args>")):
         return "human_intervention"
-    notices = ("<task-notification>", "<teammate-message", "<local-command-", "<bash-stdout>", "<bash-stderr>", "Caveat: The messages below")
-    return "lifecycle" if stripped.startswith(notices) else "user_msg"
+    return "lifecycle" if stripped.startswith(NOTICES) else "user_msg"

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import time
+from collections.abc import Iterable
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runlore.cli._out import Column, cells, clean, fit, one_line, pad, safe_json, table, wrap
+from runlore.cli._out import Column, cells, clean, fit, one_line, pad, page, paint, safe_json, table, wrap
 
 OBEYED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\U000e0000-\U000e007f\ud800-\udfff]")
 ANY = st.text(st.characters() | st.sampled_from("\x1b\x9b\x9d\x9c\x07[]0;m\r\n\t\u202e\ud800"))
@@ -101,3 +103,40 @@ def test_columns_leave_a_narrow_table_in_their_order(monkeypatch: pytest.MonkeyP
     assert heads(100) == ["ID", "A", "B", "TITLE"]
     assert heads(60) == ["ID", "A", "TITLE"]
     assert heads(45) == ["ID", "TITLE"]
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def terminal_of_five_lines(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """In place of stdout. (Not a fixture: pytest sets stdout anew between setting up and running a test.)"""
+    made = Terminal()
+    monkeypatch.setattr("sys.stdout", made)
+    monkeypatch.setenv("LINES", "5")
+    monkeypatch.setenv("COLUMNS", "80")
+    return made
+
+
+def test_only_what_does_not_fit_the_screen_is_paged(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = terminal_of_five_lines(monkeypatch)
+    paged: list[str] = []
+
+    def pager(text: Iterable[str], color: bool | None = None) -> None:
+        paged.extend(text)
+
+    monkeypatch.setattr("click.echo_via_pager", pager)
+    page(["line"] * 4)
+    page(["line"] * 9, pager=False)
+    assert (terminal.getvalue(), paged) == ("line\n" * 13, [])
+    page(f"line {n}" for n in range(6))
+    assert paged == [f"line {n}\n" for n in range(6)]
+
+
+def test_colour_is_for_terminals_whose_user_wants_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal_of_five_lines(monkeypatch)
+    assert paint("x", "bold red") == "\x1b[1;31mx\x1b[0m"
+    assert paint("x", "red", io.StringIO()) == "x"
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert paint("x", "red") == "x"

@@ -108,8 +108,7 @@ def test_watch_and_dry_run_do_not_go_together(run: Run, root: Path) -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="ends by a signal")
-def test_watch_stores_what_is_written_and_ends_cleanly(home: Path) -> None:
-    """In a process of its own, with an agent that is there: any of those installed, which finds its own folder missing."""
+def test_watch_waits_for_folders_and_ends_cleanly(home: Path) -> None:
     words = [sys.executable, "-m", "runlore", "sync", "--watch"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None

@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from hashlib import blake2b
-from typing import TypedDict, TypeVar
+from typing import TypedDict, TypeVar, Unpack
 
 import msgspec
 
@@ -34,12 +34,8 @@ _REFUSALS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 class Fields(TypedDict, total=False):
-    """What an event may say beyond the text that every one has."""
+    """What only some events say."""
 
-    role: str
-    tool: str | None
-    call_id: str | None
-    action: str | None
     is_error: bool
     exit_code: int | None
     duration_ms: int | None
@@ -47,9 +43,6 @@ class Fields(TypedDict, total=False):
     tests: Tests | None
     view: str | None
     refs: tuple[str, ...]
-    usage: Usage
-    tokens: int
-    model: str | None
     cwd: str | None
     git_branch: str | None
     is_sidechain: bool
@@ -333,41 +326,49 @@ class Fold:
         anchor = state.anchor or self.session.native
         return "~" + blake2b(b"%s\n%d\n%s" % (anchor.encode("utf-8", "replace"), again, key), digest_size=8).hexdigest()
 
-    def emit(self, kind: str, body: str, native: str, summary: str | None = None, fields: Fields | None = None) -> None:
-        """One event of the current record. `fields` is filled up here and belongs to the event."""
+    def emit(
+        self, kind: str, body: str, native: str, summary: str | None = None, role: str | None = None, tool: str | None = None,
+        call_id: str | None = None, action: str | None = None, **more: Unpack[Fields],
+    ) -> None:  # fmt: skip
+        """One event of the current record."""
         state, line, session, out = self.state, self.line, self.session, self.out
         if len(body) > LONGEST_BODY:
             body = cap(body)
         native_id = self.native_id
+        recent = state.recent
         if self.count:
             native_id = f"{native_id}#{self.count}"
-        elif not native_id or native_id in state.recent:
+        elif not native_id or native_id in recent:
             self.native_id = native_id = self.rename(body)
         else:
-            state.recent[native_id] = body
-            if len(state.recent) > RECENT:
-                del state.recent[next(iter(state.recent))]
-        # Only what is not the default is named: that takes half the time of naming everything.
-        if fields is None:
-            fields = {}
+            recent[native_id] = body
+            if len(recent) > RECENT:
+                del recent[next(iter(recent))]
+        usage = model = None
+        total = 0
         if self.step is not None and line.message is not None:
-            usage = self.take(self.step)
-            self.step, fields["usage"], fields["tokens"], fields["model"] = None, usage, usage.total, line.message.model
+            usage, model = self.take(self.step), line.message.model
+            total, self.step = usage.total, None
         if line.cwd != session.cwd:
-            fields["cwd"] = line.cwd
+            more["cwd"] = line.cwd
         if line.gitBranch != session.branch and line.gitBranch:
-            fields["git_branch"] = line.gitBranch
+            more["git_branch"] = line.gitBranch
         if line.isSidechain:
-            fields["is_sidechain"] = True
-        out.events.append(
-            SessionEvent(
-                session_uid=self.uid, seq=session.seq, ts=self.ts, kind=kind, summary=one_line(body) if summary is None else summary,
-                native_id=native_id, native=native, record=state.records - 1, **fields,
-            )
+            more["is_sidechain"] = True
+        # Fifteen arguments are the most that Python passes without building a dictionary, which costs as much as the event.
+        event = SessionEvent(
+            session_uid=self.uid, seq=session.seq, ts=self.ts, kind=kind, role=role, tool=tool,
+            summary=one_line(body) if summary is None else summary, tokens=total, native_id=native_id, call_id=call_id,
+            action=action, model=model, native=native, usage=usage, record=state.records - 1,
+        ) if not more else SessionEvent(
+            session_uid=self.uid, seq=session.seq, ts=self.ts, kind=kind, role=role, tool=tool,
+            summary=one_line(body) if summary is None else summary, tokens=total, native_id=native_id, call_id=call_id,
+            action=action, model=model, native=native, usage=usage, record=state.records - 1, **more,
         )  # fmt: skip
+        out.events.append(event)
         out.bodies.append(body)
         out.parents.append(self.parent)
-        out.originals.append(self.original(line.forkedFrom) if line.forkedFrom else None)
+        out.originals.append(None if line.forkedFrom is None else self.original(line.forkedFrom))
         self.parent = session.last = native_id
         session.seq += 1
         state.events += 1
@@ -396,14 +397,16 @@ class Fold:
             return
         found = tokens(message.usage)
         identity = message.id or ""
-        before = self.state.usage.get(identity, NOTHING) if identity else NOTHING
-        if identity in self.state.owed:
+        if self.state.owed and identity in self.state.owed:
             found = _most(found, self.state.owed[identity])
-        added = found[0] - before[0], found[1] - before[1], found[2] - before[2], found[3] - before[3]
-        if max(added) > 0:
-            if min(added) < 0:
-                added = _most(added, NOTHING)
-            self.step = identity, added, (before[0] + added[0], before[1] + added[1], before[2] + added[2], before[3] + added[3])
+        before = self.state.usage.get(identity) if identity else None
+        if before is None:
+            if found != NOTHING:
+                self.step = identity, found, found
+        elif found != before:
+            most = _most(found, before)
+            if most != before:
+                self.step = identity, (most[0] - before[0], most[1] - before[1], most[2] - before[2], most[3] - before[3]), most
 
     def take(self, step: tuple[str, Tokens, Tokens]) -> Usage:
         state = self.state

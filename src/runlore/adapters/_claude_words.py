@@ -148,11 +148,16 @@ def tokens(counts: Counts) -> Tokens:
     """Input, output, cache read, cache write. The parts of the cache's writes are sometimes given as 0 beside their real sum."""
     written = counts.cache_creation_input_tokens or 0
     if parts := counts.cache_creation:
-        written = max(written, (parts.ephemeral_5m_input_tokens or 0) + (parts.ephemeral_1h_input_tokens or 0))
-    found = counts.input_tokens or 0, counts.output_tokens or 0, counts.cache_read_input_tokens or 0, written
-    if max(found) >= LARGEST:
-        found = tuple([count if count < LARGEST else 0 for count in found])  # type: ignore[assignment] # still four
-    return found
+        split = (parts.ephemeral_5m_input_tokens or 0) + (parts.ephemeral_1h_input_tokens or 0)
+        written = split if split > written else written
+    given, said, read = counts.input_tokens or 0, counts.output_tokens or 0, counts.cache_read_input_tokens or 0
+    if 0 <= given < LARGEST and 0 <= said < LARGEST and 0 <= read < LARGEST and 0 <= written < LARGEST:
+        return given, said, read, written
+    return _sane(given), _sane(said), _sane(read), _sane(written)
+
+
+def _sane(count: int) -> int:
+    return count if 0 <= count < LARGEST else 0
 
 
 class Described(msgspec.Struct, gc=False):

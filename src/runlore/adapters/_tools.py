@@ -41,9 +41,10 @@ def one_line(text: str) -> str:
     if not line[:1].isalnum() and not _WORD.search(line):
         found = _MEANING.search(text, 0, 2000)
         line = found.group()[: 4 * SUMMARY].strip() if found else line
-    if not line.isprintable():
-        line = _CONTROLS.sub(" ", _ESCAPES.sub("", line)).strip()
-    return line if len(line) <= SUMMARY else line[: SUMMARY - 1] + "…"
+    short = line[: SUMMARY + 1]
+    if not short.isprintable():
+        short = _CONTROLS.sub(" ", _ESCAPES.sub("", line)).strip()
+    return short if len(short) <= SUMMARY else short[: SUMMARY - 1] + "…"
 
 
 def text_of(value: Any) -> str:
@@ -121,8 +122,8 @@ def without_base64(line: bytes) -> bytes:
 
 # Test runs. A runner counts where a command stands: at its start, or behind words that start other commands.
 _RUNNER = r"""
-      (?:[\w.~$/{}-]*/)? (?: pytest | py\.test | tox | nox | vitest | jest | mocha | ava | rspec | phpunit | pest | ctest | nose2?
-        | nosetests | trial | ginkgo | gotestsum | bats | prove | unittest | manage\.py \s+ test )
+      (?:[\w.~$/{}-]*/)? (?: pytest | py\.test | tox | nox | vitest | jest | mocha | rspec | phpunit | pest | ctest | nosetests
+        | ginkgo | gotestsum | bats | prove | unittest | manage\.py \s+ test )
     | (?:npm | pnpm | yarn | bun | deno) \s+ (?:run \s+ | run-script \s+)? (?:-\S+ \s+)* test (?::\S+)?
     | (?:node | tsx) \s+ (?:-\S+ \s+)*? --test
     | go \s+ (?:-C \s+ \S+ \s+)? (?:test | tool \s+ gotestsum) | cargo \s+ (?:\+\S+ \s+)? (?:-\S+ \s+)* (?:test | nextest)
@@ -147,9 +148,9 @@ def is_test_run(command: str) -> bool:
     """Whether a shell command runs tests, and does not merely speak of them (`pip install pytest`, `cat jest.config.js`)."""
     # Most commands have none of the words, which is seen much faster than that they are not in the right place.
     is_other = (
-        "tox" in command or "nox" in command or "jest" in command or "spec" in command or "mocha" in command or "make check" in command
-        or "verify" in command or "phpunit" in command or "nose" in command or "ava" in command or "trial" in command
-        or "ginkgo" in command or "bats" in command or "prove" in command or "just check" in command
+        "tox" in command or "nox" in command or "jest" in command or "rspec" in command or "rake" in command or "mocha" in command
+        or "phpunit" in command or "mvn" in command or "bats" in command or "prove " in command or "ginkgo" in command
+        or "make check" in command or "just check" in command or "pest" in command
     )  # fmt: skip
     if not is_other and "test" not in command:
         return False

@@ -100,7 +100,7 @@ class _Reader(Fold):
         if isinstance(content, str):
             self.prompt(line, content)
         elif content is None:
-            self.emit("lifecycle", self.raw_text(), "user", "user record without content", {"role": "user"})
+            self.emit("lifecycle", self.raw_text(), "user", "user record without content", "user")
         elif not content:
             self.merge("empty")
         else:
@@ -121,18 +121,18 @@ class _Reader(Fold):
         block = content[n]
         native = block.type or "image"
         if n == 0 and not line.isMeta and all(other.type in ("image", "document") for other in content):
-            self.emit("user_msg", words.shown(block), native, None, {"role": "user"})
+            self.emit("user_msg", words.shown(block), native, None, "user")
         else:
             self.context(words.shown(block), native)
 
     def prompt(self, line: Line, text: str) -> None:
         """Text in a user's record, which is what a person typed only when nothing below says otherwise."""
         if line.isCompactSummary:
-            self.emit("lifecycle", text, "compact_summary", None, {"role": "user", "view": "summary"})
+            self.emit("lifecycle", text, "compact_summary", None, "user", view="summary")
         elif line.isMeta:
             self.context(text, "meta")
         elif text.startswith(words.INTERRUPT):
-            self.emit("human_intervention", text, "interrupt", None, {"role": "user", "view": "context"})
+            self.emit("human_intervention", text, "interrupt", None, "user", view="context")
         elif line.origin is not None and line.origin.kind == "task-notification":
             self.notification(text)
         elif (tag := words.TAG.match(text)) and self.tagged(tag[1], text):
@@ -147,21 +147,21 @@ class _Reader(Fold):
     def say(self, text: str, native: str) -> None:
         """What a person typed."""
         summary = one_line(text)
-        self.emit("user_msg", text, native, summary, {"role": "user"})
+        self.emit("user_msg", text, native, summary, "user")
         if not self.session.is_titled:
             self.session.is_titled = True
             self.title(summary, 1)
 
     def context(self, text: str, native: str, summary: str | None = None) -> None:
         """What the program told the model in the person's place."""
-        self.emit("lifecycle", text, native, summary, {"role": "user", "view": "context"})
+        self.emit("lifecycle", text, native, summary, "user", view="context")
 
     def tagged(self, tag: str, text: str) -> bool:
         """Text that begins with a tag of the program. False when the tag is none of its own, and the text a prompt like others."""
         if tag in ("command-name", "command-message", "command-args"):
             name, args = words.inside("command-name", text), words.inside("command-args", text)
             command = f"/{(name or words.inside('command-message', text)).lstrip('/')} {args}".strip()
-            self.emit("human_intervention", command, "slash_command", None, {"role": "user", "view": "context"})
+            self.emit("human_intervention", command, "slash_command", None, "user", view="context")
         elif tag == "bash-input":
             self.say(f"!{words.inside(tag, text)}", tag)
         elif tag == "task-notification":
@@ -176,15 +176,16 @@ class _Reader(Fold):
 
     def notification(self, text: str) -> None:
         """Something that ran in the background has ended."""
-        fields: Fields = {"role": "user", "view": "context", "call_id": words.inside("tool-use-id", text) or None}
-        self.emit("lifecycle", text, "task-notification", one_line(words.inside("summary", text) or text), fields)
+        summary = one_line(words.inside("summary", text) or text)
+        call_id = words.inside("tool-use-id", text) or None
+        self.emit("lifecycle", text, "task-notification", summary, "user", call_id=call_id, view="context")
 
     def assistant(self, line: Line) -> None:
         message = line.message
         content = message.content if message else None
         if message is None or content is None:
             self.count_usage(line)
-            self.emit("lifecycle", self.raw_text(), "assistant", "assistant record without content", {"role": "assistant"})
+            self.emit("lifecycle", self.raw_text(), "assistant", "assistant record without content", "assistant")
             return
         is_local = message.model == SYNTHETIC
         if not is_local:
@@ -203,7 +204,7 @@ class _Reader(Fold):
                 self.reply(line, block.text, is_local)
             elif kind == "thinking" and block.thinking is not None:
                 if block.thinking:
-                    self.emit("thinking", block.thinking, kind, None, {"role": "assistant"})
+                    self.emit("thinking", block.thinking, kind, None, "assistant")
                 else:
                     self.merge("empty thinking")
             elif kind == "redacted_thinking":
@@ -217,21 +218,21 @@ class _Reader(Fold):
         if line.isApiErrorMessage or (is_local and "API Error" in text[:200]):
             word = words.plain(line.error)
             native = f"assistant/{word}" if isinstance(word, str) and word else "assistant/error"
-            self.emit("error", text, native, None, {"role": "assistant", "is_error": True})
+            self.emit("error", text, native, None, "assistant", is_error=True)
         elif is_local:
-            self.emit("lifecycle", text, "assistant/synthetic", None, {"role": "assistant"})
+            self.emit("lifecycle", text, "assistant/synthetic", None, "assistant")
         elif text.isspace() or not text:
             self.merge("empty")
         else:
-            self.emit("assistant_msg", text, "assistant", None, {"role": "assistant"})
+            self.emit("assistant_msg", text, "assistant", None, "assistant")
 
     def tool_use(self, block: Block, native: str) -> None:
         tool, args, call_id = block.name or "unknown", block.input or {}, block.id
         call = words.describe_call(tool, args)
-        fields: Fields = {"role": "assistant", "tool": tool, "call_id": call_id, "action": call.action}
         if call.files:
-            fields["files"] = call.files
-        self.emit(call.kind, call.body, native, call.summary, fields)
+            self.emit(call.kind, call.body, native, call.summary, "assistant", tool, call_id, call.action, files=call.files)
+        else:
+            self.emit(call.kind, call.body, native, call.summary, "assistant", tool, call_id, call.action)
         if call_id:
             keep(self.state.calls, call_id, Call(tool, call.action, call.kind == "test_run"), CALLS)
             if tool in words.STARTS_AGENT and isinstance(prompt := args.get("prompt"), str):
@@ -259,26 +260,26 @@ class _Reader(Fold):
         else:
             exit_code = words.exit_of(call.tool, text, is_error, outcome)
             tests = test_counts(text) if call.is_test else None
-        fields: Fields = {"role": "user", "call_id": call_id}
-        if call.tool:
-            fields["tool"], fields["action"] = call.tool, call.action
+        more: Fields = {}
         if is_error:
-            fields["is_error"] = True
+            more["is_error"] = True
         if exit_code is not None:
-            fields["exit_code"] = exit_code
+            more["exit_code"] = exit_code
         if tests is not None:
-            fields["tests"] = tests
+            more["tests"] = tests
         if outcome is not words.NO_OUTCOME:
-            fields["duration_ms"], fields["refs"] = words.duration_of(outcome), self.started(outcome)
-        self.emit(kind, text, native, words.result_summary(text, exit_code, tests), fields)
+            if (ms := words.duration_of(outcome)) is not None:
+                more["duration_ms"] = ms
+            if outcome.agentId is not None or outcome.runId is not None:
+                more["refs"] = self.started(outcome)
+        summary = words.result_summary(text, exit_code, tests)
+        self.emit(kind, text, native, summary, "user", call.tool or None, call_id, call.action if call.tool else None, **more)
 
     def is_rejection(self, line: Line, text: str) -> bool:
         return text.startswith(words.REJECTED) or line.toolDenialKind == "user-rejected" or bytes(line.toolUseResult) == words.REJECTED_RAW
 
     def started(self, outcome: Outcome) -> tuple[str, ...]:
         """The sessions that a call has started."""
-        if outcome.agentId is None and outcome.runId is None:
-            return ()
         named = (("agent", outcome.agentId), ("journal", outcome.runId))
         return tuple([f"{self.flavor}:{self.state.root}/{word}-{words.clean(name)}" for word, name in named if isinstance(name, str)])
 
@@ -290,7 +291,7 @@ class _Reader(Fold):
                 value = value[step]
             except (KeyError, IndexError, TypeError):
                 value = None
-        self.emit("lifecycle", text_of(value), block.type or "unknown", block.type or "unknown block", {"role": self.line.type or "user"})
+        self.emit("lifecycle", text_of(value), block.type or "unknown", block.type or "unknown block", self.line.type)
 
     def system(self, line: RareLine) -> None:
         subtype = line.subtype or ""
@@ -299,27 +300,26 @@ class _Reader(Fold):
         if subtype == "turn_duration":
             ms = words.milliseconds(line.durationMs)
             summary = "turn finished" if ms is None else f"turn finished after {ms / 1000:.1f} s"
-            self.emit("completion", text, native, summary, {"duration_ms": ms})
+            self.emit("completion", text, native, summary, duration_ms=ms)
         elif subtype == "api_error":
             reason = words.error_text(words.plain(line.error)) or text
             tried = f"attempt {line.retryAttempt} of {line.maxRetries}: " if line.retryAttempt is not None else ""
-            fields: Fields = {"is_error": True, "duration_ms": words.milliseconds(line.retryInMs)}
-            self.emit("retry", reason, native, one_line(tried + one_line(reason)), fields)
+            summary = one_line(tried + one_line(reason))
+            self.emit("retry", reason, native, summary, is_error=True, duration_ms=words.milliseconds(line.retryInMs))
         elif subtype == "stop_hook_summary":
             errors, added = words.texts(words.plain(line.hookErrors)), words.texts(words.plain(line.hookAdditionalContext))
             body = "\n".join([*errors, *added])
-            fields = {"is_error": bool(errors), "view": "context" if added else None}
-            self.emit("error" if errors else "lifecycle", body, native, one_line(body or "stop hooks"), fields)
+            kind, view = "error" if errors else "lifecycle", "context" if added else None
+            self.emit(kind, body, native, one_line(body or "stop hooks"), is_error=bool(errors), view=view)
         elif subtype == "compact_boundary":
             self.compaction(line, text, native)
         elif subtype == "microcompact_boundary":
             cleared = line.microcompactMetadata.compactedToolIds if line.microcompactMetadata else None
-            self.emit("lifecycle", text, native, None, {"view": "clear", "refs": tuple(cleared or ())})
+            self.emit("lifecycle", text, native, view="clear", refs=tuple(cleared or ()))
         elif subtype in ("model_refusal_fallback", "api_refusal"):
-            fields = {"is_error": True, "view": "retract", "refs": self.references(line.retractedMessageUuids)}
-            self.emit("error", text, native, None, fields)
+            self.emit("error", text, native, is_error=True, view="retract", refs=self.references(line.retractedMessageUuids))
         elif subtype == "error":
-            self.emit("error", words.error_text(words.plain(line.error)) or text or self.raw_text(), native, None, {"is_error": True})
+            self.emit("error", words.error_text(words.plain(line.error)) or text or self.raw_text(), native, is_error=True)
         elif subtype == "local_command" and (tag := words.TAG.match(text)) and self.tagged(tag[1], text):
             return
         else:
@@ -341,7 +341,7 @@ class _Reader(Fold):
             # What follows is written as if it followed the last message that was kept. It follows the summary.
             tail, anchor = self.references((segment.tailUuid, segment.anchorUuid))
             keep(self.state.moved, tail, anchor, 16)
-        self.emit("lifecycle", text, native, None, {"view": "compact", "refs": kept})
+        self.emit("lifecycle", text, native, view="compact", refs=kept)
 
     def attachment(self, line: Line) -> None:
         about = line.attachment
@@ -360,23 +360,21 @@ class _Reader(Fold):
                 self.say(text, native)
         else:
             path = about.get("filename") or about.get("path")
-            fields: Fields = {"view": None if native in words.UNSEEN else "context", "files": (path,) if isinstance(path, str) else ()}
-            self.emit("lifecycle", words.attachment_text(about), native, None, fields)
+            view = None if native in words.UNSEEN else "context"
+            self.emit("lifecycle", words.attachment_text(about), native, view=view, files=(path,) if isinstance(path, str) else ())
 
     def hook(self, about: dict[str, Any], native: str) -> None:
         is_error = native.endswith("_error")
         content = words.prompt_text(about.get("content"))
         body = words.hook_reason(about) if is_error else content or text_of(about.get("stdout"))
         code = about.get("exitCode")
-        fields: Fields = {"duration_ms": words.milliseconds(about.get("durationMs"))}
-        if is_error:
-            fields["is_error"] = True
-        if type(code) is int and abs(code) < 1 << 31:
-            fields["exit_code"] = code
-        if content and native not in words.UNSEEN:
-            fields["view"] = "context"
         name = text_of(about.get("hookName"))
-        self.emit("error" if is_error else "lifecycle", body, native, one_line(f"{name}: {one_line(body)}" if body else name), fields)
+        self.emit(
+            "error" if is_error else "lifecycle", body, native, one_line(f"{name}: {one_line(body)}" if body else name),
+            is_error=is_error, duration_ms=words.milliseconds(about.get("durationMs")),
+            exit_code=code if type(code) is int and abs(code) < 1 << 31 else None,
+            view="context" if content and native not in words.UNSEEN else None,
+        )  # fmt: skip
 
     def progress(self, line: Line) -> None:
         """Something is going on. For a time a subagent's whole conversation was told in this way."""
@@ -414,7 +412,7 @@ class _Reader(Fold):
         elif before is None or before == mode:
             self.merge("permission-mode")
         else:
-            self.emit("human_intervention", mode, "permission-mode", one_line(f"permission mode {before} → {mode}"), {"role": "user"})
+            self.emit("human_intervention", mode, "permission-mode", one_line(f"permission mode {before} → {mode}"), "user")
 
     def pr_link(self, line: RareLine) -> None:
         """The session's pull request, which is written again at every start."""

@@ -77,5 +77,6 @@ def short_help(name: str) -> str:
     epilog="A session is named by the beginning of its id, `latest`, `latest:AGENT` or `latest:REPO`.",
 )
 @click.version_option(__version__, "-V", "--version", message="runlore %(version)s")
-def cli() -> None:
+@click.option("--no-pager", is_flag=True, help="Print long output all at once.")
+def cli(no_pager: bool) -> None:
     """Keeps every session your coding agents ever ran, and makes them readable."""

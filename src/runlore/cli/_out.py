@@ -123,19 +123,18 @@ def screen() -> tuple[int, int]:
 def page(lines: Iterable[str], *, pager: bool = True) -> None:
     """Prints the lines, through the pager when they do not fit the screen."""
     rest = iter(lines)
-    first = list(islice(rest, screen()[1] - 1)) if pager and sys.stdout.isatty() else []
-    following = next(rest, None)
-    whole: Iterator[str] = chain(first, () if following is None else (following,), rest)
-    if not first or following is None:
-        for line in whole:
-            echo(line)
+    pager = pager and sys.stdout.isatty()
+    first = list(islice(rest, screen()[1])) if pager else []
+    whole = (f"{line}\n" for line in chain(first, rest))
+    if len(first) < screen()[1]:
+        sys.stdout.writelines(whole)
         return
     import click
 
     if os.name == "posix":
         os.environ.setdefault("PAGER", "less -FRX")
     sys.stdout.flush()
-    click.echo_via_pager((line + "\n" for line in whole), color=is_colored(sys.stdout))
+    click.echo_via_pager(whole, color=is_colored(sys.stdout))
 
 
 # ── columns ──────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -23,9 +23,9 @@ PASS_S = 600
 def watch(sync: Callable[[], Report], places: Iterable[str], tell: Callable[[Report], None]) -> None:
     """Goes on until it is interrupted, which is how it is meant to end."""
     places = list(places)
-    note(f"watching {count(len(present(places)), 'folder')}; Ctrl-C ends it")
     due = time.monotonic() + PASS_S
     try:
+        note(f"watching {count(len(present(places)), 'folder')}; Ctrl-C ends it")
         while True:
             there = present(places)
             for changed in changes(there):

@@ -19,7 +19,7 @@ from ..errors import RunloreError
 from ..store import Filter, Store
 from . import ls
 from ._options import as_json
-from ._out import note, write_json
+from ._out import echo, note, write_json
 
 PACKAGED = Path(__file__).parents[1] / "demo"
 
@@ -41,7 +41,7 @@ def command(home: str | None, is_json: bool) -> None:
             events = sum(line.events for line in lines)
             write_json({"home": str(folder), "store": config.store, "sessions": len(lines), "events": events})
             return
-        ls.show(store, store.sessions(Filter()), is_whole=True)
+        echo("\n".join(ls.as_table(store, store.sessions(Filter()), is_whole=True)))
     suggest(folder, config.store)
 
 

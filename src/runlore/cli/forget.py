@@ -17,7 +17,7 @@ from .. import store as stores
 from ..store import Filter, SessionLine
 from . import ls
 from ._options import SessionName, as_json, filters, open_store
-from ._out import note, write_json
+from ._out import echo, note, write_json
 from ._words import count, size
 
 
@@ -35,7 +35,7 @@ def command(sessions: tuple[str, ...], chosen: Filter, yes: bool, is_json: bool)
             uids += [line.uid for line in store.sessions(chosen)]
         lines = query.with_subagents(store, uids)
         if not is_json and lines:
-            ls.show(store, lines)
+            echo("\n".join(ls.as_table(store, lines)))
     if yes and lines:
         erase(setting, lines)
     report(lines, yes, is_json)

@@ -12,7 +12,7 @@ import click
 from .. import query
 from ..store import Filter, SessionLine, Store
 from ._options import as_json, filters, open_store
-from ._out import Column, echo, note, one_line, paint, screen, table, warn, write_json
+from ._out import Column, note, one_line, page, paint, screen, table, warn, write_json
 from ._words import ago, brief, count, short
 
 SORTS = ("ended", "started", "events", "errors", "tokens", "duration")
@@ -24,7 +24,8 @@ SORTS = ("ended", "started", "events", "errors", "tokens", "duration")
 @click.option("-n", "--limit", type=click.IntRange(1), default=50, metavar="N", help="At most so many (50); --all shows all.")
 @click.option("--all", "is_all", is_flag=True, hidden=True)
 @as_json
-def command(chosen: Filter, sort: str, limit: int, is_all: bool, is_json: bool) -> None:
+@click.pass_context
+def command(ctx: click.Context, chosen: Filter, sort: str, limit: int, is_all: bool, is_json: bool) -> None:
     with open_store() as (store, config):
         lines = store.sessions(chosen, sort=sort, limit=None if is_all else limit)
         if is_json:
@@ -32,7 +33,7 @@ def command(chosen: Filter, sort: str, limit: int, is_all: bool, is_json: bool) 
         elif not lines:
             explain_nothing(store)
         else:
-            show(store, lines, is_whole=is_all and chosen == Filter())
+            page(as_table(store, lines, is_whole=is_all and chosen == Filter()), pager=not ctx.find_root().params["no_pager"])
             if len(lines) == limit and not is_all and (total := store.count(chosen)) > limit:
                 note(paint(f"{limit} of {count(total, 'session')}; --all shows them all", "dim"))
         for risk in query.sources_at_risk(store, config, datetime.now(UTC)):
@@ -50,8 +51,8 @@ def explain_nothing(store: Store) -> None:
         note("the store is empty; run `runlore sync`, or `runlore demo` for something to look at")
 
 
-def show(store: Store, lines: list[SessionLine], *, is_whole: bool = False) -> None:
-    """Prints the table of these sessions."""
+def as_table(store: Store, lines: list[SessionLine], *, is_whole: bool = False) -> list[str]:
+    """The table of these sessions. `is_whole` when the store holds no others."""
     now = datetime.now(UTC)
     repos = [one_line(line.repo).rpartition("/")[2] for line in lines]
     columns = [
@@ -67,8 +68,7 @@ def show(store: Store, lines: list[SessionLine], *, is_whole: bool = False) -> N
         Column("TITLE", [one_line(line.title) or "-" for line in lines]),
     ]
     head, *rows = table(columns)
-    echo(paint(head, "dim"))
-    echo("\n".join(rows))
+    return [paint(head, "dim"), *rows]
 
 
 def tokens(line: SessionLine) -> int:

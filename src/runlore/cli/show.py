@@ -28,8 +28,18 @@ from ._out import page, safe_json, write_bytes, write_json
 @click.option("--thinking", is_flag=True, help="Show what the model thought.")
 @click.option("--no-pager", is_flag=True, help="Print it all at once.")
 @as_json
+@click.pass_context
 def command(
-    session: str, event: int | None, context: int | None, branch: str, raw: bool, full: bool, thinking: bool, no_pager: bool, is_json: bool
+    ctx: click.Context,
+    session: str,
+    event: int | None,
+    context: int | None,
+    branch: str,
+    raw: bool,
+    full: bool,
+    thinking: bool,
+    no_pager: bool,
+    is_json: bool,
 ) -> None:
     with open_store() as (store, _):
         name, seq = query.split_name(session)
@@ -41,7 +51,7 @@ def command(
         elif is_json:
             write_json(as_data(store, uid, event, context))
         else:
-            page(as_lines(store, uid, event, context, branch, full, thinking), pager=not no_pager)
+            page(as_lines(store, uid, event, context, branch, full, thinking), pager=not (no_pager or ctx.find_root().params["no_pager"]))
 
 
 def as_data(store: Store, uid: str, seq: int | None, context: int | None) -> Any:

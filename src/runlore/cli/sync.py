@@ -41,7 +41,7 @@ def command(agents: tuple[str, ...], roots: tuple[str, ...], watch: bool, dry_ru
     config = settings.load()
     with open_for_sync(config, dry_run) as store:
         run = partial(pipeline.sync, store, config, agents=agents, roots=roots, dry_run=dry_run, workers=workers)
-        report = run(progress=None if is_json else Progress())
+        report = run(progress=Progress())
         if not (agents or roots or dry_run):
             query.synced_mark(config).touch()
         if is_json:
@@ -176,7 +176,7 @@ class Progress:
 
     def line(self, seconds: float) -> str:
         parts = [f"{self.files:,}/{self.all_files:,} files", f"{size(self.size)} of {size(self.all_size)}"]
-        if self.size and seconds > 0:
+        if self.size and seconds >= 1:  # Before that a guess would be wild.
             parts.append(f"{size(self.size / seconds)}/s")
             parts.append(f"{duration(max(0, self.all_size - self.size) * seconds / self.size)} left")
         return "  ".join(parts)
