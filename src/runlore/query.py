@@ -77,7 +77,7 @@ def get(store: Store, uid: str) -> Session:
 
 def short_ids(store: Store, lines: Sequence[SessionLine], *, is_all: bool = False) -> list[str]:
     """Of each line, the shortest beginning of its native id that names it alone. `is_all` when there are no other lines."""
-    everyone = sorted([line.uid.partition(":")[2] for line in (lines if is_all else store.sessions(Filter()))])
+    everyone = sorted(uid.partition(":")[2] for uid in ([line.uid for line in lines] if is_all else store.uids(Filter())))
     alike = Counter(native[:SHORTEST_ID] for native in everyone)
     short = []
     for line in lines:

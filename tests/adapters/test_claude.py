@@ -114,7 +114,7 @@ def test_a_carry_of_another_version_is_not_used() -> None:
 
 def test_the_carry_holds_no_text() -> None:
     """Prompts, replies, output and titles may hold secrets, and the carry is not redacted."""
-    lines = [
+    lines: list[dict[str, Any] | bytes] = [
         user(1, "SECRET prompt"),
         assistant(2, {"type": "text", "text": "SECRET reply"}),
         call(3, "Bash", command="echo SECRET", description="SECRET"),
@@ -384,6 +384,14 @@ def test_a_copy_of_a_file_gives_the_same_ids() -> None:
             again = msgspec.structs.replace(found, root="/elsewhere", size=1)
             one, other = (ADAPTER.normalize(which, records, None) for which in (found, again))
             assert [event.native_id for event in one.events] == [event.native_id for event in other.events]
+
+
+def test_ids_and_names_are_fit_to_be_shown_and_stored() -> None:
+    strange = {"type": "user", "uuid": "a\0b\n" * 500, "parentUuid": " \x1b[0m ", "message": {"content": "x"}}
+    found = read(strange, user(2, "y", isSidechain=True, agentId="\0" * 9), path="/p/\x07\t.jsonl")
+    for event, parent in zip(found.events, found.parents, strict=True):
+        names = (event.session_uid, event.native_id or "", parent or "")
+        assert all(name.isprintable() and len(name) < 300 for name in names)
 
 
 def test_only_copies_share_an_id() -> None:

@@ -212,14 +212,7 @@ class Second:
             return "human_intervention"
         if subtype == "stop_hook_summary":
             return "error" if value["hookErrors"] else "lifecycle"
-        known = {
-            "turn_duration": "completion",
-            "api_error": "retry",
-            "error": "error",
-            "model_refusal_fallback": "error",
-            "api_refusal": "error",
-        }
-        return known.get(subtype or "", "lifecycle")
+        return SYSTEM.get(subtype or "", "lifecycle")
 
     def attachment(self, about: dict[str, Any]) -> str:
         kind = about["type"]

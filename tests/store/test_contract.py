@@ -304,6 +304,13 @@ def test_listings_are_filtered_sorted_and_cut(store: Store, agent: Agent, anothe
     assert [s.uid for s in store.sessions(Filter(until=datetime(2026, 1, 1, 0, 30, tzinfo=UTC)))] == ["toy:s1"]
     assert [s.uid for s in store.sessions(Filter(since=datetime(2026, 1, 1, 0, 30, tzinfo=UTC)))] == ["toy:s2"]
     assert store.count(Filter()) == 2
+    assert sorted(store.uids(Filter())) == ["toy:s1", "toy:s2"]
+
+
+def test_a_whole_path_is_that_folder_and_what_lies_below(store: Store, agent: Agent) -> None:
+    agent.put(line(s="s1", id="a"), line(s="s1/below", id="b"), line(s="s12", id="c"))
+    assert sorted(store.uids(Filter(cwd="/work/s1"))) == ["toy:s1", "toy:s1/below"]
+    assert sorted(store.uids(Filter(cwd="work/s1"))) == ["toy:s1", "toy:s1/below", "toy:s12"]
 
 
 def test_words_phrases_and_prefixes_are_found_in_their_column(store: Store, agent: Agent) -> None:

@@ -16,7 +16,7 @@ import msgspec
 from ..model import SessionEvent, Tests, Usage
 from . import Facts, Normalized, Record, Skip, Source
 from ._claude import CARRY, Fork, Line, Meta, RareLine, SessionState, State, Tokens
-from ._claude_words import MERGED, TITLES, UUID, checksum, clean, hash_words, speaker, tokens, utc
+from ._claude_words import MERGED, TITLES, UUID, checksum, clean, hash_words, local_id, speaker, tokens, utc
 from ._jsonl import MALFORMED, lenient, parse
 from ._tools import LONGEST_BODY, cap, one_line
 
@@ -272,7 +272,7 @@ class Fold:
         self.line, self.count, self.step = line, 0, None
         uuid = line.uuid
         if uuid:
-            self.native_id = state.anchor = uuid if len(uuid) == 36 else f"{state.root}/{uuid}"
+            self.native_id = state.anchor = uuid if len(uuid) == 36 else local_id(state.root, uuid)
             if state.repeats:
                 state.repeats.clear()
         else:
@@ -309,12 +309,12 @@ class Fold:
         if not uuid:
             return None
         if len(uuid) != 36:
-            uuid = f"{state.root}/{uuid}"
+            uuid = local_id(state.root, uuid)
         uuid = state.moved.get(uuid, uuid)
         return f"{uuid}#{state.tails[uuid]}" if uuid in state.tails else uuid
 
     def references(self, uuids: Iterable[str] | None) -> tuple[str, ...]:
-        return tuple([uuid if len(uuid) == 36 else f"{self.state.root}/{uuid}" for uuid in uuids or ()])
+        return tuple([uuid if len(uuid) == 36 else local_id(self.state.root, uuid) for uuid in uuids or ()])
 
     def anonymous(self) -> str:
         """An id for a record that has none: the same wherever the file is cut, and in a copy of the file."""
@@ -387,7 +387,7 @@ class Fold:
         uuid = fork.messageUuid
         if not uuid:
             return None
-        original = uuid if len(uuid) == 36 else f"{fork.sessionId}/{uuid}"
+        original = uuid if len(uuid) == 36 else local_id(clean(fork.sessionId or ""), uuid)
         return f"{original}#{self.count}" if self.count else original
 
     def count_usage(self, line: Line) -> None:

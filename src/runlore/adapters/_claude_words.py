@@ -70,6 +70,11 @@ def clean(name: str) -> str:
     return name if name.isprintable() else "".join(c if c.isprintable() else "\ufffd" for c in name).strip()
 
 
+def local_id(session: str, name: str) -> str:
+    """The id of a record that was written by hand: unique within its session, if at all."""
+    return f"{session}/{name if len(name) <= 100 and name.isprintable() else blake2b(name.encode(), digest_size=8).hexdigest()}"
+
+
 def inside(tag: str, text: str) -> str:
     """The text between two tags, or nothing."""
     _, opened, rest = text.partition(f"<{tag}>")

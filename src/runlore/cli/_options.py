@@ -114,6 +114,8 @@ def _folder(text: str) -> str:
     path = os.path.abspath(os.path.expanduser(text))
     if not (text.startswith((".", "~", "/")) and os.path.isdir(path)):
         return text
+    if not any(char in path for char in "*?["):
+        return path
     return "".join(f"[{char}]" if char in "*?[" else char for char in path) + "*"
 
 

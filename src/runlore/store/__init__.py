@@ -128,8 +128,8 @@ class Put(msgspec.Struct, kw_only=True):
 
 
 class Filter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which sessions a listing is about. Globs for repo, cwd, branch and model; times are compared with the session's end
-    (`since`) and start (`until`)."""
+    """Which sessions a listing is about. Repo, cwd, branch and model are globs, or a part of the name; a cwd that is a whole
+    path is that folder and what lies below. Times are compared with the session's end (`since`) and start (`until`)."""
 
     agent: str | None = None
     repo: str | None = None
@@ -208,6 +208,9 @@ class Store(Protocol):
 
     def sessions(self, chosen: Filter, *, sort: str = "ended", limit: int | None = None, offset: int = 0) -> list[SessionLine]:
         """Sessions, newest first, or by `started`, `events`, `errors`, `tokens`, `duration`."""
+
+    def uids(self, chosen: Filter) -> list[str]:
+        """The uids that the filter chooses, in no order."""
 
     def count(self, chosen: Filter) -> int:
         """How many sessions the filter chooses."""

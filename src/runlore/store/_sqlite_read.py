@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from array import array
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -33,6 +34,9 @@ _SORTS = {
     "tokens": "input_tokens + output_tokens + cache_read_tokens + cache_write_tokens desc",
     "duration": "wall_clock_s desc",
 }
+
+
+_WHOLE_PATH = re.compile(r"(?:/|[A-Za-z]:[\\/])[^*?\[]*")
 
 
 class Reader:
@@ -81,6 +85,10 @@ class Reader:
         sql = f"select {_LINE} from sessions {where} order by {_SORTS[sort]}, uid limit ? offset ?"
         rows = self.db.execute(sql, (*bindings, -1 if limit is None else limit, offset))
         return [SessionLine(*row) for row in rows]
+
+    def uids(self, chosen: Filter) -> list[str]:
+        where, bindings = _where(chosen)
+        return [uid for (uid,) in self._all(f"select uid from sessions {where}", bindings)]
 
     def count(self, chosen: Filter) -> int:
         where, bindings = _where(chosen)
@@ -314,7 +322,12 @@ def _where(chosen: Filter) -> tuple[str, list[Any]]:
     equal("machine", chosen.machine)
     equal("parent_uid", chosen.parent_uid)
     like("repo", chosen.repo)
-    like("cwd", chosen.cwd)
+    if chosen.cwd is not None and _WHOLE_PATH.fullmatch(chosen.cwd):
+        folder = chosen.cwd.rstrip("/\\")
+        parts.append("(cwd = ? or substr(cwd, 1, ?) in (?, ?))")
+        bindings += [folder, len(folder) + 1, folder + "/", folder + "\\"]
+    else:
+        like("cwd", chosen.cwd)
     like("git_branch", chosen.branch)
     like("model", chosen.model)
     if chosen.since is not None:

@@ -46,6 +46,7 @@ create table sessions (
   schema_version integer not null,
   extra text                              -- JSON of fields that a newer version wrote
 );
+create index sessions_by_native on sessions (native_session_id);
 create index sessions_by_end on sessions (ended_at desc, uid);
 create index sessions_by_parent on sessions (parent_uid) where parent_uid is not null;
 

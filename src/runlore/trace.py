@@ -1,0 +1,274 @@
+"""Which sessions a commit or a file comes from: who made it, who touched it, who only speaks of it.
+
+The index says where to look and the events themselves are the proof. Nothing here prints, and nothing is written.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+import msgspec
+
+from .model import SessionEvent
+from .search import SNIPPET, EventHit, QueryError
+from .store import SegmentEvent, SessionLine, Store
+
+PROOFS = 800
+"""How many segments are unpacked at most: about a quarter of a second. Then the answer says that it is partial."""
+
+SHORTEST_SHA, ABBREVIATED, LONGEST_SHA = 4, 7, 40
+"""What git takes, what it prints unless it must print more, and all of it."""
+
+EVENTS = 3
+"""Events shown of each session."""
+
+_NEAR = 64  # A result and its call: no agent was seen to do more in between, parallel calls and other agents included.
+
+
+# ── commits ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+class CommitTrace(msgspec.Struct, frozen=True, kw_only=True):
+    """A session that made a commit, or has its name. The events are those that show it, the first ones."""
+
+    session: SessionLine
+    is_made: bool
+    events: list[EventHit]
+
+
+class CommitAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """Those who made it first, then those who mention it; newest first."""
+
+    found: list[CommitTrace]
+    total: int
+    is_partial: bool
+
+
+def commit(store: Store, sha: str, *, limit: int = 20) -> CommitAnswer:
+    """The sessions that know a commit by this name or a longer or shorter form of it. Raises QueryError."""
+    sha = sha.lower()
+    if not re.fullmatch(f"[0-9a-f]{{{SHORTEST_SHA},{LONGEST_SHA}}}", sha):
+        raise QueryError(f"{sha!r} is not the name of a commit: give {SHORTEST_SHA} to {LONGEST_SHA} characters of 0-9 and a-f")
+    candidates, is_partial = _newest_first(store, store.postings(sha[:ABBREVIATED], prefix=True))
+    found = [trace for session, segments in candidates if (trace := _trace_commit(store, session, segments, sha)) is not None]
+    found.sort(key=lambda trace: not trace.is_made)
+    return CommitAnswer(found=found[:limit], total=len(found), is_partial=is_partial)
+
+
+def _trace_commit(store: Store, session: SessionLine, segments: list[int], sha: str) -> CommitTrace | None:
+    mentioned: list[EventHit] = []
+    made: list[EventHit] = []
+    for data, events in _unpacked(store, segments):
+        for event in events:
+            text = data[event.offset : event.offset + event.length].decode("utf-8", "replace")
+            spot = next(find_sha(text, sha), None)
+            if spot is None:
+                continue
+            snippet, marks = _line_around(text, *spot)
+            hit = EventHit(
+                seq=event.seq, kind=event.kind, ts=event.ts, tool=event.tool, is_error=event.is_error, snippet=snippet, marks=marks
+            )
+            mentioned.append(hit)
+            if event.kind == "tool_result" and makes_commit(_command_of(store, session.uid, event.seq), text, sha, event.is_error):
+                made.append(hit)
+    return CommitTrace(session=session, is_made=bool(made), events=(made or mentioned)[:EVENTS]) if mentioned else None
+
+
+def _command_of(store: Store, uid: str, seq: int) -> str:
+    """What the shell was given that answered with this event; nothing when it was no shell."""
+    near = store.events(uid, max(0, seq - _NEAR), seq)
+    result = near[-1]
+    for event in reversed(near):
+        if event.is_call and event.action == "shell" and event.call_id is not None and event.call_id == result.call_id:
+            return store.bodies(uid, event.seq, event.seq).get(event.seq, "")
+    return ""
+
+
+def find_sha(text: str, sha: str) -> Iterator[tuple[int, int]]:
+    """Where a text has this commit: its whole name, or the beginning of it, at least as long as git abbreviates."""
+    pattern = rf"(?<![0-9A-Za-z_]){sha[:ABBREVIATED]}[0-9a-f]*(?![0-9A-Za-z_])"
+    for match in re.finditer(pattern, text, re.IGNORECASE):
+        name = match.group().lower()
+        if not (name.startswith(sha) or sha.startswith(name)) or len(name) > LONGEST_SHA:
+            continue
+        if (len(name) >= ABBREVIATED or name == sha) and not _is_uuid(text, *match.span()):
+            yield match.span()
+
+
+def _is_uuid(text: str, first: int, last: int) -> bool:
+    """Whether this is a part of an id like 1a2b3c4d-0000-4000-8000-000000000000."""
+    return bool(re.match("-[0-9a-fA-F]{4}-", text[last : last + 6]) or re.match("-[0-9a-fA-F]{4}-", text[max(0, first - 6) : first]))
+
+
+_COMMANDS = re.compile(r"\bgit\s+([^\n;&|]{1,400})")
+_MAKERS = frozenset({"commit", "cherry-pick", "revert"})
+_REPORT = re.compile(r"^\[[^\]\n]* ([0-9a-f]{4,40})\] ", re.MULTILINE)
+_NAME = re.compile(r"\b(?=[0-9]*[a-f])[0-9a-f]{7,40}\b(?!\.\.)")
+_DECORATION = re.compile(r"\([^)\n]*\) ")
+
+
+def makes_commit(command: str, output: str, sha: str, is_error: bool = False) -> bool:
+    """Whether a shell command that says `output` made this commit.
+
+    git tells what it made, `[main 1a2b3c4] Subject`, also when what follows fails. A quiet one is seen in what is printed
+    after it: the subject that the command gave it, or, where nothing tells them apart, the first name that there is.
+    """
+    if not any(_is_maker(found[1].split()) for found in _COMMANDS.finditer(command)):
+        return False
+    reported = [found[1] for found in _REPORT.finditer(output)]
+    if reported or is_error:
+        return any(sha.startswith(name) or name.startswith(sha) for name in reported)
+    said = False
+    for line in output.splitlines():
+        name = _NAME.search(line)
+        subject = _DECORATION.sub("", line[name.end() :].strip(), count=1) if name else ""
+        if subject and subject in command:
+            said = True
+            if any(find_sha(line, sha)):
+                return True
+    first = _NAME.search(output)
+    return not said and first is not None and any(find_sha(first.group(), sha))
+
+
+def _is_maker(words: list[str]) -> bool:
+    """Whether these words after `git` make a commit: its options may stand in front."""
+    at = 0
+    while at < len(words) and words[at].startswith("-"):
+        at += 2 if words[at] in ("-C", "-c") else 1
+    return at < len(words) and words[at] in _MAKERS
+
+
+def _line_around(text: str, first: int, last: int) -> tuple[str, list[tuple[int, int]]]:
+    """The line with this in it, or as much as a snippet holds, and where in it this is."""
+    begin = text.rfind("\n", 0, first) + 1
+    end = text.find("\n", last)
+    end = len(text) if end < 0 else end
+    start = begin if first - begin <= SNIPPET // 2 else first - SNIPPET // 4
+    stop = min(end, start + SNIPPET)
+    before = "…" if start > begin else ""
+    shift = len(before) - start
+    return f"{before}{text[start:stop]}{'…' if stop < end else ''}", [(first + shift, min(last, stop) + shift)]
+
+
+# ── files ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+class FileTrace(msgspec.Struct, frozen=True, kw_only=True):
+    """What a session did to a file. `actions` counts calls by what they do: edit, read, search, other."""
+
+    session: SessionLine
+    actions: dict[str, int]
+    files: list[str]
+    """The paths that were meant, in full where they are known."""
+    last_seq: int
+    last_at: str | None
+
+
+class FileAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """The last to touch it comes first. `elsewhere` counts sessions that touched only other files whose path ends alike."""
+
+    path: str | None
+    """The one file that all of `found` is about; None when an end of a path is all that is known of it."""
+    found: list[FileTrace]
+    total: int
+    elsewhere: int
+    is_partial: bool
+
+
+def file(store: Store, path: str, *, folder: str, limit: int = 20) -> FileAnswer:
+    """The sessions that touched a file: the one at this path, seen from `folder`; where none did, or the path begins with
+    `*/`, any whose path ends so."""
+    end = _names(path.removeprefix("*/"))
+    exact = None if path.startswith("*/") else _full(os.path.expanduser(path), folder)
+    candidates, is_partial = _newest_first(store, _naming(store, end))
+    here: list[FileTrace] = []
+    alike: list[FileTrace] = []
+    for session, segments in candidates:
+        touches = list(_touches(store, session, segments, end))
+        own = [touch for touch in touches if touch[1] == exact]
+        if own:
+            here.append(_trace_file(session, own))
+        elif touches:
+            alike.append(_trace_file(session, touches))
+    found = sorted(here or alike, key=lambda trace: trace.last_at or "", reverse=True)
+    return FileAnswer(
+        path=exact if here else None,
+        found=found[:limit],
+        total=len(found),
+        elsewhere=len(alike) if here else 0,
+        is_partial=is_partial,
+    )
+
+
+def _naming(store: Store, names: list[str]) -> list[int]:
+    """The segments that have the last of these names. An agent may write a path in full or from where it is, so the
+    others are asked for only while there are too many."""
+    found: list[int] = []
+    for n in range(1, len(names) + 1):
+        found = store.postings("/".join(names[-n:]))
+        if len(found) <= PROOFS:
+            break
+    return found
+
+
+def _touches(store: Store, session: SessionLine, segments: list[int], end: list[str]) -> Iterator[tuple[SessionEvent, str]]:
+    """The events on a file whose path ends so, each with that path."""
+    for _, events in _unpacked(store, segments):
+        for event in events:
+            if not any(_names(file)[-1:] == end[-1:] for file in event.files):
+                continue
+            for whole in store.events(session.uid, event.seq, event.seq):
+                for name in whole.files:
+                    full = _full(name, whole.cwd or session.cwd)
+                    if _names(full)[-len(end) :] == end:
+                        yield whole, full
+
+
+def _trace_file(session: SessionLine, touches: list[tuple[SessionEvent, str]]) -> FileTrace:
+    calls = {event.call_id or str(event.seq): event for event, _ in reversed(touches)}  # Of a call and its result, the call.
+    actions = Counter(event.action if event.action in ("edit", "read", "search") else "other" for event in calls.values())
+    last = touches[-1][0]
+    times = [event.to_dict()["ts"] for event, _ in touches if event.ts]
+    return FileTrace(
+        session=session,
+        actions=dict(actions),
+        files=list(dict.fromkeys(full for _, full in touches)),
+        last_seq=last.seq,
+        last_at=max(times, default=None),
+    )
+
+
+def _full(path: str, folder: str | None) -> str:
+    """The path from the root, written in one way."""
+    path = path.replace("\\", "/")
+    if folder and not re.match(r"/|[A-Za-z]:/", path):
+        path = f"{folder.replace(chr(92), '/')}/{path}"
+    return os.path.normpath(path).replace("\\", "/")
+
+
+def _names(path: str) -> list[str]:
+    """The names that a path is made of."""
+    return [name for name in path.replace("\\", "/").split("/") if name not in ("", ".", "..", "~")]
+
+
+# ── both ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+def _newest_first(store: Store, segments: list[int]) -> tuple[list[tuple[SessionLine, list[int]]], bool]:
+    """The sessions of these segments with their own, as many as may be looked at, and whether some had to be left out."""
+    by_session: dict[int, list[int]] = {}
+    for segment in segments:
+        by_session.setdefault(segment >> 20, []).append(segment)
+    lines = store.lines(list(by_session))
+    chosen: list[tuple[SessionLine, list[int]]] = []
+    room = PROOFS
+    for number in store.newest(list(by_session)):
+        room -= len(by_session[number])
+        if room < 0 and chosen:
+            return chosen, True
+        chosen.append((lines[number], by_session[number]))
+    return chosen, False
+
+
+def _unpacked(store: Store, segments: list[int]) -> Iterator[tuple[bytes, list[SegmentEvent]]]:
+    for segment in segments:
+        data = store.segment(segment)
+        if data is not None:
+            yield data
