@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from .model import SessionEvent
+from .model import SessionEvent, format_time
 from .search import SNIPPET, EventHit, QueryError
 from .store import SegmentEvent, SessionLine, Store
 
@@ -59,8 +59,12 @@ def commit(store: Store, sha: str, *, limit: int = 20) -> CommitAnswer:
 def _trace_commit(store: Store, session: SessionLine, segments: list[int], sha: str) -> CommitTrace | None:
     mentioned: list[EventHit] = []
     made: list[EventHit] = []
+    begin = sha[:ABBREVIATED].encode()
     for data, events in _unpacked(store, segments):
+        lower = data.lower()
         for event in events:
+            if lower.find(begin, event.offset, event.offset + event.length) < 0:
+                continue
             text = data[event.offset : event.offset + event.length].decode("utf-8", "replace")
             spot = next(find_sha(text, sha), None)
             if spot is None:
@@ -80,19 +84,21 @@ def _command_of(store: Store, uid: str, seq: int) -> str:
     near = store.events(uid, max(0, seq - _NEAR), seq)
     result = near[-1]
     for event in reversed(near):
-        if event.is_call and event.action == "shell" and event.call_id is not None and event.call_id == result.call_id:
+        if event.is_call and event.action == "shell" and event.call_id == result.call_id:
             return store.bodies(uid, event.seq, event.seq).get(event.seq, "")
     return ""
 
 
 def find_sha(text: str, sha: str) -> Iterator[tuple[int, int]]:
-    """Where a text has this commit: its whole name, or the beginning of it, at least as long as git abbreviates."""
+    """Where a text has this commit: its whole name, or as much of it as git abbreviates it to."""
     pattern = rf"(?<![0-9A-Za-z_]){sha[:ABBREVIATED]}[0-9a-f]*(?![0-9A-Za-z_])"
     for match in re.finditer(pattern, text, re.IGNORECASE):
         name = match.group().lower()
         if not (name.startswith(sha) or sha.startswith(name)) or len(name) > LONGEST_SHA:
             continue
-        if (len(name) >= ABBREVIATED or name == sha) and not _is_uuid(text, *match.span()):
+        # A short one is only told from words (dead, facade) and from numbers by having both letters and digits.
+        is_short = len(name) < ABBREVIATED or (name.isdecimal() and len(sha) < ABBREVIATED)
+        if not (is_short and (name.isalpha() or name.isdecimal())) and not _is_uuid(text, *match.span()):
             yield match.span()
 
 
@@ -104,8 +110,8 @@ def _is_uuid(text: str, first: int, last: int) -> bool:
 _COMMANDS = re.compile(r"\bgit\s+([^\n;&|]{1,400})")
 _MAKERS = frozenset({"commit", "cherry-pick", "revert"})
 _REPORT = re.compile(r"^\[[^\]\n]* ([0-9a-f]{4,40})\] ", re.MULTILINE)
-_NAME = re.compile(r"\b(?=[0-9]*[a-f])[0-9a-f]{7,40}\b(?!\.\.)")
-_DECORATION = re.compile(r"\([^)\n]*\) ")
+_NAME = re.compile(r"\b[0-9a-f]{7,40}\b(?!\.\.)")  # Of `old..new`, which a push prints, the new one.
+_DECORATION = re.compile(r"^\([^)]*\) ")
 
 
 def makes_commit(command: str, output: str, sha: str, is_error: bool = False) -> bool:
@@ -119,16 +125,16 @@ def makes_commit(command: str, output: str, sha: str, is_error: bool = False) ->
     reported = [found[1] for found in _REPORT.finditer(output)]
     if reported or is_error:
         return any(sha.startswith(name) or name.startswith(sha) for name in reported)
-    said = False
-    for line in output.splitlines():
-        name = _NAME.search(line)
-        subject = _DECORATION.sub("", line[name.end() :].strip(), count=1) if name else ""
-        if subject and subject in command:
-            said = True
-            if any(find_sha(line, sha)):
-                return True
-    first = _NAME.search(output)
-    return not said and first is not None and any(find_sha(first.group(), sha))
+    told = [line for line in output.splitlines() if (name := _NAME.search(line)) and _gives_subject(command, line[name.end() :])]
+    if not told:
+        told = [found.group() for found in _NAME.finditer(output) if not found.group().isdecimal()][:1]
+    return any(next(find_sha(line, sha), None) for line in told)
+
+
+def _gives_subject(command: str, text: str) -> bool:
+    """Whether the command has this as a line, or between quotes. What git adds, `(HEAD -> main)`, is no part of it."""
+    subject = _DECORATION.sub("", text.strip(), count=1)
+    return bool(subject) and re.search(rf"(?:^|[\"'\n]){re.escape(subject)}(?:$|[\"'\n])", command) is not None
 
 
 def _is_maker(words: list[str]) -> bool:
@@ -176,15 +182,17 @@ class FileAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 def file(store: Store, path: str, *, folder: str, limit: int = 20) -> FileAnswer:
     """The sessions that touched a file: the one at this path, seen from `folder`; where none did, or the path begins with
-    `*/`, any whose path ends so."""
+    `*/`, any whose path ends so. Raises QueryError."""
     end = _names(path.removeprefix("*/"))
+    if not end:
+        raise QueryError(f"{path!r} names no file")
     exact = None if path.startswith("*/") else _full(os.path.expanduser(path), folder)
     candidates, is_partial = _newest_first(store, _naming(store, end))
     here: list[FileTrace] = []
     alike: list[FileTrace] = []
     for session, segments in candidates:
         touches = list(_touches(store, session, segments, end))
-        own = [touch for touch in touches if touch[1] == exact]
+        own = [touch for touch in touches if exact is not None and touch[1].lower() == exact.lower()]
         if own:
             here.append(_trace_file(session, own))
         elif touches:
@@ -214,26 +222,24 @@ def _touches(store: Store, session: SessionLine, segments: list[int], end: list[
     """The events on a file whose path ends so, each with that path."""
     for _, events in _unpacked(store, segments):
         for event in events:
-            if not any(_names(file)[-1:] == end[-1:] for file in event.files):
+            if not any(_ends_so(file, end[-1:]) for file in event.files):
                 continue
             for whole in store.events(session.uid, event.seq, event.seq):
                 for name in whole.files:
                     full = _full(name, whole.cwd or session.cwd)
-                    if _names(full)[-len(end) :] == end:
+                    if _ends_so(full, end):
                         yield whole, full
 
 
 def _trace_file(session: SessionLine, touches: list[tuple[SessionEvent, str]]) -> FileTrace:
-    calls = {event.call_id or str(event.seq): event for event, _ in reversed(touches)}  # Of a call and its result, the call.
-    actions = Counter(event.action if event.action in ("edit", "read", "search") else "other" for event in calls.values())
-    last = touches[-1][0]
-    times = [event.to_dict()["ts"] for event, _ in touches if event.ts]
+    calls = {event.call_id or event.seq: event for event, _ in reversed(touches)}  # Of a call and its result, the call.
+    last = max((event for event, _ in touches), key=lambda event: (event.ts is not None, event.ts, event.seq))
     return FileTrace(
         session=session,
-        actions=dict(actions),
+        actions=dict(Counter(event.action if event.action in ("edit", "read", "search") else "other" for event in calls.values())),
         files=list(dict.fromkeys(full for _, full in touches)),
         last_seq=last.seq,
-        last_at=max(times, default=None),
+        last_at=format_time(last.ts) if last.ts else None,
     )
 
 
@@ -243,6 +249,11 @@ def _full(path: str, folder: str | None) -> str:
     if folder and not re.match(r"/|[A-Za-z]:/", path):
         path = f"{folder.replace(chr(92), '/')}/{path}"
     return os.path.normpath(path).replace("\\", "/")
+
+
+def _ends_so(path: str, end: list[str]) -> bool:
+    """Whether these are the last names of a path, in whatever case: not every system tells them apart."""
+    return [name.lower() for name in _names(path)[-len(end) :]] == [name.lower() for name in end]
 
 
 def _names(path: str) -> list[str]:

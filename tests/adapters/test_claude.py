@@ -305,6 +305,7 @@ def test_roots_follow_the_variables_that_the_agent_knows(home: Path) -> None:
         ("pytest", True), ("cd x && uv run pytest -q", True), ("FOO=1 .venv/bin/python -m pytest tests", True), ("npm run test:unit", True),
         ("go test ./... 2>&1 | tail", True), ("timeout 60 cargo nextest run", True), ("./gradlew test", True), ("make check", True),
         ("docker compose exec web pytest", True), ("python manage.py test", True), ("bundle exec rspec", True), ("npx vitest run", True),
+        ("set -e\ncd a\nmake -j4 check", True), ("echo test; (cd b && mvn -q verify)", True),
         ("pip install pytest", False), ("cat pytest.ini", False), ("grep -r pytest .", False), ("git commit -m 'pytest'", False),
         ("npm run build", False), ("git checkout test", False), ("ls tests", False), ("echo 'make test'", False), ("", False),
     ],

@@ -141,21 +141,23 @@ _TEST = re.compile(
          (?: {_RUNNER} ) (?= [\s)'":] | $ )""",
     re.VERBOSE,
 )
-_NEXT_COMMAND = re.compile(r"[;&|(\n`]+")
+_TEST_WORDS = ("test", "tox", "nox", "jest", "rspec", "rake", "mocha", "phpunit", "verify", "bats", "prove ", "ginkgo", "check", "pest")
+_BEFORE_COMMAND = ("\n", "&", ";", "|", "(", "`")
 
 
 def is_test_run(command: str) -> bool:
     """Whether a shell command runs tests, and does not merely speak of them (`pip install pytest`, `cat jest.config.js`)."""
-    # Most commands have none of the words, which is seen much faster than that they are not in the right place.
-    is_other = (
-        "tox" in command or "nox" in command or "jest" in command or "rspec" in command or "rake" in command or "mocha" in command
-        or "phpunit" in command or "mvn" in command or "bats" in command or "prove " in command or "ginkgo" in command
-        or "make check" in command or "just check" in command or "pest" in command
-    )  # fmt: skip
-    if not is_other and "test" not in command:
-        return False
-    parts = _NEXT_COMMAND.split(command[:4000])
-    return any(_TEST.match(part, 0, 300) for part in (parts if is_other else [part for part in parts if "test" in part]))
+    # Most commands have none of the words. Where there is one, only the command in which it stands is looked at.
+    for word in _TEST_WORDS:
+        at = command.find(word, 0, 4000)
+        start = -1
+        while at >= 0:
+            begin = max([command.rfind(mark, 0, at) for mark in _BEFORE_COMMAND]) + 1
+            if begin != start and _TEST.match(command, begin, begin + 300):
+                return True
+            start = begin
+            at = command.find(word, at + 1, 4000)
+    return False
 
 
 def test_counts(output: str) -> Tests | None:

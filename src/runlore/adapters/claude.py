@@ -61,7 +61,9 @@ class Adapter(JsonLines):
             yield msgspec.structs.replace(source, hints=tuple(sorted(hints))) if hints else source
 
     def beside(self, source: Source) -> Iterable[Record]:
-        data = read_small(source.path.removesuffix(self.suffix) + ".meta.json", 1 << 20)
+        """What the program noted of a subagent when it started it."""
+        place = Place(source.path)
+        data = read_small(source.path.removesuffix(self.suffix) + ".meta.json", 1 << 20) if place.folder and place.agent else None
         return [Record(data, -1, "meta")] if data else ()
 
     def before(self, source: Source, line: bytes) -> Iterable[Record]:

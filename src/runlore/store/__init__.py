@@ -6,9 +6,10 @@ agent's records mean, and it decides nothing about ranking or rendering. `open_s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
@@ -74,8 +75,22 @@ class Resume(msgspec.Struct, kw_only=True):
     streams: dict[str, StreamState] = msgspec.field(default_factory=dict)
 
 
+DAMAGED = 0
+"""The adapter version of a source whose stored events are to be derived again, whatever made them."""
+
 Row = tuple[Any, ...]
 """An event as it is stored, without its session: see `pieces.ROW`. Tuples, because there are millions of them."""
+
+
+class Counted(msgspec.Struct, frozen=True, kw_only=True):
+    """The totals of one stream, as they are stored (None: they cannot be read) and as its events give them."""
+
+    block: int
+    source: int
+    stored: Tally | None
+    made: Tally
+    is_ordered: bool = True
+    """False when numbers do not follow the order of the source, as after a newer adapter found more events."""
 
 
 class Piece(msgspec.Struct, kw_only=True):
@@ -251,6 +266,9 @@ class Store(Protocol):
     def kept(self, source: int) -> Iterator[Record]:
         """The native records kept of a source, as its adapter would read them."""
 
+    def kept_count(self, source: int) -> int:
+        """How many native records of a source are kept."""
+
     def skips(self, source_path: str | None = None) -> list[tuple[str, int, str]]:
         """(path, offset, reason) of what could not be understood."""
 
@@ -300,6 +318,47 @@ class Store(Protocol):
 
     def compact(self) -> None:
         """Gives space back and tidies the index, when there is time for it."""
+
+    # ── proving it right, for the doctor ─────────────────────────────────────────────────────────────────────────────
+    def snapshot(self) -> AbstractContextManager[None]:
+        """Everything read inside is of one moment, whatever is written meanwhile."""
+
+    def rows(self, sql: str, bindings: Sequence[Any] = ()) -> list[Row]:
+        """The answer to a plain `select`; the tables are those of docs/schema.md. Raises StoreError."""
+
+    def check_file(self, *, full: bool = False) -> list[tuple[str, bool]]:
+        """What the database itself finds wrong with its file, and whether that is only its index over words."""
+
+    def check_index(self, ids: Sequence[int] | None, step: Callable[[int], None] | None = None) -> dict[int, str]:
+        """Indexes these segments, or all, once more aside, and compares: by segment, what is wrong. `step` is told of each."""
+
+    def sums(self, session: int) -> tuple[Facts, dict[str, Any]] | None:
+        """What the streams of a session say of it, and the columns that are sums over them; None when there is none."""
+
+    def tallies(self, session: int) -> list[Counted]:
+        """The totals of each stream of a session, as they are stored and as its events give them."""
+
+    # ── putting it right ─────────────────────────────────────────────────────────────────────────────────────────────
+    def reindex(self, ids: Sequence[int] | None) -> None:
+        """Makes the words of these segments, or of all, again from their bodies. Of one that is not there they are dropped."""
+
+    def recount(self, sessions: Sequence[int], *, streams: bool = False) -> None:
+        """Adds up the sums of these sessions again; with `streams` also the totals of their streams, from their events."""
+
+    def relink(self, sessions: Sequence[int]) -> None:
+        """Makes the native ids of these sessions again from their events."""
+
+    def derive_again(self, sources: Sequence[int]) -> None:
+        """Marks these sources, so that the next sync replaces all that is stored of them."""
+
+    def drop_strays(self) -> None:
+        """Removes what belongs to no session or to no source."""
+
+    def restore_source(self, number: int) -> None:
+        """A source that is known only by its streams: makes it again from what its session says, marked as damaged."""
+
+    def backup(self, path: Path, step: Callable[[int, int], None] | None = None) -> None:
+        """Copies the store to a new file, as it is at this moment, also while it is written to. Raises StoreError."""
 
     def close(self) -> None:
         """Closes the store. It is not used afterwards."""

@@ -16,7 +16,7 @@ from ..adapters import Facts, Source
 from ..errors import StoreError
 from ..model import BLOCK, SCHEMA_VERSION, format_time
 from ..timeline import Tally, merge
-from . import Batch, Piece, Put, Segment, StreamState
+from . import DAMAGED, Batch, Piece, Put, Segment, StreamState
 from ._sqlite_read import Reader
 from .pieces import GONE, PARENT, SEQ, fold_facts, native_hash, outside, rebuild, renumber, with_origin
 
@@ -191,9 +191,12 @@ class Writer(Reader):
                 if plain and (parent is None or parent >= 0):
                     yield (session, *row)
                     continue
+                seq = _absolute(row[SEQ], blocks)
                 if parent is not None:
                     parent = outside(parent) if parent < 0 else _absolute(parent, blocks)
-                yield (session, _absolute(row[SEQ], blocks), *row[1:PARENT], parent, *row[PARENT + 1 :])
+                    # What stands in for a copy may be numbered in a later block, and is then no parent.
+                    parent = parent if parent < seq else None
+                yield (session, seq, *row[1:PARENT], parent, *row[PARENT + 1 :])
 
         self.db.executemany(INSERT_EVENT, rows())
         natives = sorted((h, session, _absolute(row[SEQ], blocks)) for h, row in zip(piece.natives, piece.rows, strict=True) if h)
@@ -250,34 +253,50 @@ class Writer(Reader):
     def _fold(self, uid: str) -> None:
         """Writes what is a sum over the session's streams."""
         (session,) = self._one("select number from sessions where uid = ?", (uid,))
+        sums = self.sums(session)
+        if sums is None:
+            return
+        facts, columns = sums
+        self.db.execute(
+            f"update sessions set task_ref = coalesce(?, task_ref), repo = coalesce(repo, ?), {' = ?, '.join(columns)} = ? where number = ?",
+            (facts.task_ref, facts.repo, *columns.values(), session),
+        )
+
+    def sums(self, session: int) -> tuple[Facts, dict[str, Any]] | None:
         rows = self._all(
             "select s.facts, s.tally, s.hash, q.path, q.size, q.missing_at from streams s join sources q on q.number = s.source"
             " where s.session = ? and s.hash != x'' order by s.block",
             (session,),
         )
         if not rows:
-            return
+            return None
         facts = fold_facts([msgspec.msgpack.decode(row[0], type=Facts) for row in rows])
         tally = merge([msgspec.msgpack.decode(row[1], type=Tally) for row in rows])
         hashes = b"".join(row[2] for row in rows)
         content = hashes if len(rows) == 1 else blake2b(hashes, digest_size=16).digest()
-        title = facts.title or tally.first_prompt
-        used = tally.usage
         files = {row[3]: (row[4], row[5]) for row in rows}
-        missing = None if any(gone is None for _, gone in files.values()) else max(gone for _, gone in files.values())
-        self.db.execute(
-            "update sessions set title = ?, cwd = ?, git_branch = ?, model = ?, task_ref = coalesce(?, task_ref), parent_uid = ?,"
-            " relation = ?, repo = coalesce(repo, ?), started_at = ?, ended_at = ?, events = ?, errors = ?, turns = ?, retries = ?,"
-            " wall_clock_s = ?, input_tokens = ?, output_tokens = ?, cache_read_tokens = ?, cache_write_tokens = ?,"
-            " reasoning_tokens = ?, last_seq = (select coalesce(max(seq), -1) from events where session = ?), content_hash = ?,"
-            " source_path = ?, source_bytes = ?, source_missing_at = ? where number = ?",
-            (
-                title, facts.cwd, facts.git_branch, facts.model, facts.task_ref, facts.parent_uid, facts.relation, facts.repo,
-                _iso(tally.started_at), _iso(tally.ended_at), tally.events, tally.errors, tally.turns, tally.retries,
-                tally.wall_clock_s, used.input_tokens, used.output_tokens, used.cache_read_tokens, used.cache_write_tokens,
-                used.reasoning_tokens, session, content.hex(), rows[0][3], sum(size for size, _ in files.values()), missing, session,
-            ),
-        )  # fmt: skip
+        (last_seq,) = self._one("select coalesce(max(seq), -1) from events where session = ?", (session,))
+        return facts, dict(
+            title=facts.title or tally.first_prompt,
+            cwd=facts.cwd,
+            git_branch=facts.git_branch,
+            model=facts.model,
+            parent_uid=facts.parent_uid,
+            relation=facts.relation,
+            started_at=_iso(tally.started_at),
+            ended_at=_iso(tally.ended_at),
+            events=tally.events,
+            errors=tally.errors,
+            turns=tally.turns,
+            retries=tally.retries,
+            wall_clock_s=tally.wall_clock_s,
+            **msgspec.structs.asdict(tally.usage),
+            last_seq=last_seq,
+            content_hash=content.hex(),
+            source_path=rows[0][3],
+            source_bytes=sum(size for size, _ in files.values()),
+            source_missing_at=None if any(gone is None for _, gone in files.values()) else max(gone for _, gone in files.values()),
+        )
 
     # ── sources read again ───────────────────────────────────────────────────────────────────────────────────────────
     def rewrite(self, source: int, batches: Iterable[Batch]) -> Put:
@@ -309,9 +328,10 @@ class Writer(Reader):
         total = Put(sessions=set())
         with self.transaction():
             streams = self._all("select session, block from streams where source = ?", (source,))
+            (version,) = self._one("select adapter_version from sources where number = ?", (source,))
             try:
                 for session, block in streams:
-                    self._take_out(session, block)
+                    self._take_out(session, block, is_damaged=version == DAMAGED)
                 self._rewind(source)
                 for batch in batches:
                     _add(total, self.put(batch))
@@ -321,11 +341,13 @@ class Writer(Reader):
                 self._fold(uid)
         return total
 
-    def _take_out(self, session: int, block: int) -> None:
+    def _take_out(self, session: int, block: int, *, is_damaged: bool) -> None:
         """Drops the events of a block and remembers which native id had which number."""
         low, high = block * BLOCK, (block + 1) * BLOCK - 1
         span = (session, low, high)
         known = self._hashes(session, block)
+        if is_damaged:  # An event that was lost may still be known by its number. There is no index for this: it takes a scan.
+            known += self._all("select hash, seq from natives where session = ? and seq between ? and ?", span)
         self._again.setdefault(session, Again()).numbers.update(known)
         self.db.executemany("delete from natives where hash = ? and session = ?", ((h, session) for h, _ in known))
         self.db.execute("delete from events where session = ? and seq between ? and ?", span)
@@ -359,6 +381,8 @@ class Writer(Reader):
                     adapter_version, redact_version, format_time(datetime.now(UTC)), problem,
                 ),
             )  # fmt: skip
+            if problem is not None:  # It may be there again, or have another size, and its sessions say so.
+                self._fold_all(self._one("select number from sources where agent = ? and path = ?", (source.agent, source.path))[0])
 
     def move_source(self, number: int, source: Source) -> None:
         with self.transaction():

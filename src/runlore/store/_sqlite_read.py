@@ -244,6 +244,10 @@ class Reader:
         for length, body in self._all("select length, body from records where source = ? order by first", (source,)):
             yield from unpack_records(body, length)
 
+    def kept_count(self, source: int) -> int:
+        (count,) = self._one("select coalesce(sum(count), 0) from records where source = ?", (source,))
+        return int(count)
+
     def _stream_state(self, session: int, blocks: Sequence[int]) -> StreamState:
         facts, tally, hash_ = self._one("select facts, tally, hash from streams where session = ? and block = ?", (session, blocks[0]))
         return StreamState(

@@ -165,6 +165,10 @@ def pack(rows: list[list[Any]], bodies: Sequence[bytes | None], tail: Tail | Non
     segments: list[Segment] = []
     open_: _Open | None = _Open.of(tail) if tail is not None else None
     for row, body in zip(rows, bodies, strict=True):
+        if open_ is not None and row[SEQ] // BLOCK != open_.first_seq // BLOCK:
+            # Another source may have the blocks between: segments of a session do not overlap.
+            segments.append(open_.close())
+            open_ = None
         if open_ is None:
             open_ = _Open(row[SEQ])
         if body is not None:

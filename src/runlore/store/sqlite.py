@@ -1,7 +1,7 @@
 """The store in one SQLite file, through apsw, which brings its own current SQLite on every machine.
 
 WAL, one writer, readers never blocked. Here is how the file is opened, locked, cleaned and emptied; what is asked of it is in
-`_sqlite_read.py`, and how a batch is kept in `_sqlite_put.py`.
+`_sqlite_read.py`, how a batch is kept in `_sqlite_put.py`, and how it is proved and copied in `_sqlite_check.py`.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ from ..adapters import Facts
 from ..errors import StoreBusy, StoreError, StoreTooNew
 from ..model import BLOCK, format_time
 from ..timeline import Tally
-from ._sqlite_put import INSERT_EVENT, Again, Writer
+from ._sqlite_check import Checker
+from ._sqlite_put import INSERT_EVENT, Again
 from .pieces import LENGTH, OFFSET, Cleaner, pack_one, pack_records, redact_record, redact_row, unpack, unpack_records
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 
 
-class SqliteStore(Writer):
+class SqliteStore(Checker):
     """See `Store`: the methods are described there."""
 
     def __init__(self, path: str, *, read_only: bool = False) -> None:

@@ -1,0 +1,73 @@
+"""Find the sessions that made a git commit, or mention it.
+
+SHA is 4 or more characters of its name. Made: a shell ran `git commit`, and the
+output shows the name. With --json an object: sha, total, partial, and sessions:
+as `ls` gives them, with made (true or false) and events (ref, seq, kind, tool,
+ts, is_error, snippet, marks: where the name is in it).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from .. import query, trace
+from ..search import QueryError
+from ..store import Store
+from ._hits import event_data, event_lines, heads, session_data
+from ._options import as_json, open_store
+from ._out import note, one_line, page, paint, write_json
+from ._words import count
+
+
+@click.command(help=__doc__)
+@click.argument("sha")
+@click.option("-n", "--limit", type=click.IntRange(1), default=20, metavar="N", help="At most so many sessions (20).")
+@as_json
+@click.pass_context
+def command(ctx: click.Context, sha: str, limit: int, is_json: bool) -> None:
+    with open_store() as (store, _):
+        try:
+            answer = trace.commit(store, sha, limit=limit)
+        except QueryError as error:
+            raise click.BadParameter(one_line(str(error)), param_hint="SHA") from None
+        if is_json:
+            write_json(as_data(sha, answer))
+        elif answer.found:
+            page(as_lines(store, answer), pager=not ctx.find_root().params["no_pager"])
+            if answer.is_partial:
+                note(paint("not everything was looked at; more of the name finds the rest", "dim"))
+            elif answer.total > len(answer.found):
+                note(paint(f"{len(answer.found)} of {count(answer.total, 'session')}; -n shows more", "dim"))
+        else:
+            note(f"no session has the commit {sha}; `runlore sync` reads what is new, `runlore search` finds its message")
+    if not answer.found:
+        ctx.exit(1)
+
+
+def as_data(sha: str, answer: trace.CommitAnswer) -> dict[str, Any]:
+    sessions = [
+        {
+            **session_data(found.session),
+            "made": found.is_made,
+            "events": [event_data(found.session.uid, event) for event in found.events],
+        }
+        for found in answer.found
+    ]
+    return {"sha": sha, "total": answer.total, "partial": answer.is_partial, "sessions": sessions}
+
+
+def as_lines(store: Store, answer: trace.CommitAnswer) -> Iterator[str]:
+    sessions = [found.session for found in answer.found]
+    names = query.short_ids(store, sessions)
+    before: bool | None = None
+    for found, name, head in zip(answer.found, names, heads(sessions, names), strict=True):
+        if found.is_made != before:
+            if before is not None:
+                yield ""
+            yield paint("made in", "green") if found.is_made else paint("mentioned in", "dim")
+            before = found.is_made
+        yield head
+        yield from event_lines([f"{name}#{event.seq}" for event in found.events], found.events)

@@ -1,0 +1,121 @@
+"""Find the sessions that edited or read a file.
+
+PATH is seen from here; where no session touched that file, the end of a path:
+main.py, src/main.py. One that begins with */ is always an end. With --json an
+object: path (in full, or null when it is an end), total, elsewhere (sessions
+that touched others whose path ends so), partial, and sessions: as `ls` gives
+them, with actions (edit, read, search, other: how often), files, last_at and
+last_ref (uid#seq).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any
+
+import click
+
+from .. import query, trace
+from ..search import QueryError
+from ..store import Store
+from ._hits import repo, session_data, when
+from ._options import as_json, open_store
+from ._out import Column, fit, note, one_line, page, paint, screen, table, write_json
+from ._words import count
+
+
+@click.command(help=__doc__)
+@click.argument("path")
+@click.option("-n", "--limit", type=click.IntRange(1), default=20, metavar="N", help="At most so many sessions (20).")
+@as_json
+@click.pass_context
+def command(ctx: click.Context, path: str, limit: int, is_json: bool) -> None:
+    with open_store() as (store, _):
+        try:
+            answer = trace.file(store, path, folder=os.getcwd(), limit=limit)
+        except QueryError as error:
+            raise click.BadParameter(one_line(str(error)), param_hint="PATH") from None
+        if is_json:
+            write_json(as_data(answer))
+        elif answer.found:
+            page(as_table(store, answer), pager=not ctx.find_root().params["no_pager"])
+            explain(answer, path)
+        else:
+            explain_nothing(path)
+    if not answer.found:
+        ctx.exit(1)
+
+
+def as_data(answer: trace.FileAnswer) -> dict[str, Any]:
+    sessions = [
+        {
+            **session_data(found.session),
+            "actions": found.actions,
+            "files": found.files,
+            "last_at": found.last_at,
+            "last_ref": f"{found.session.uid}#{found.last_seq}",
+        }
+        for found in answer.found
+    ]
+    return {
+        "path": answer.path,
+        "total": answer.total,
+        "elsewhere": answer.elsewhere,
+        "partial": answer.is_partial,
+        "sessions": sessions,
+    }
+
+
+def as_table(store: Store, answer: trace.FileAnswer) -> list[str]:
+    sessions = [found.session for found in answer.found]
+    names = query.short_ids(store, sessions)
+    columns = [
+        Column("LAST", [f"{name}#{found.last_seq}" for name, found in zip(names, answer.found, strict=True)]),
+        Column("AGENT", [session.agent for session in sessions], leaves=3),
+        Column("WHEN", [when(found.last_at or found.session.ended_at) for found in answer.found]),
+        Column("EDITS", [times(found, "edit") for found in answer.found], right=True),
+        Column("READS", [times(found, "read") for found in answer.found], right=True),
+        Column("REPO", [repo(session) for session in sessions], most=max(12, screen()[0] // 6), leaves=2),
+    ]
+    others = [times(found, "search", "other") for found in answer.found]
+    if any(others):
+        columns.insert(5, Column("OTHER", others, right=True, leaves=1))
+    if len({file for found in answer.found for file in found.files}) > 1:
+        columns.append(Column("FILE", [place(found) for found in answer.found], leaves=4))
+    head, *rows = table([*columns, Column("TITLE", [one_line(session.title) or "-" for session in sessions])])
+    return [paint(head, "dim"), *rows]
+
+
+def times(found: trace.FileTrace, *actions: str) -> str:
+    return str(sum(found.actions.get(action, 0) for action in actions) or "")
+
+
+def place(found: trace.FileTrace) -> str:
+    """The file from where the session was, and how many others."""
+    inside = f"{(found.session.cwd or '').replace(chr(92), '/').rstrip('/')}/"
+    more = f" +{len(found.files) - 1}" if len(found.files) > 1 else ""
+    return fit_end(one_line(found.files[0].removeprefix(inside)), max(16, screen()[0] // 3) - len(more)) + more
+
+
+def fit_end(text: str, width: int) -> str:
+    """The end of the text in at most so many columns: of a path it says most."""
+    return fit(text[::-1], width)[::-1]
+
+
+def explain_nothing(path: str) -> None:
+    folder, _, name = one_line(path).replace("\\", "/").rstrip("/").rpartition("/")
+    note(f"no session touched {one_line(path)}")
+    if folder not in ("", "*", "."):
+        note(f"`runlore file '*/{name}'` finds any file of that name")
+    note(f"`runlore search '\"{name}\"'` finds the name in any text, also of a shell")
+
+
+def explain(answer: trace.FileAnswer, path: str) -> None:
+    if answer.elsewhere:
+        end = re.sub(r"^(\.\./)+", "", one_line(os.path.normpath(path)).replace("\\", "/"))
+        note(paint(f"{count(answer.elsewhere, 'other session')} touched other files whose path ends so: '*/{end}'", "dim"))
+    if answer.is_partial:
+        note(paint("not everything was looked at; more of the path finds the rest", "dim"))
+    elif answer.total > len(answer.found):
+        note(paint(f"{len(answer.found)} of {count(answer.total, 'session')}; -n shows more", "dim"))

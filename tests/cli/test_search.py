@@ -1,0 +1,424 @@
+"""`search`, `commit` and `file`: what people and programs are told, and what the shell hands over."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from runlore import search as engine
+from runlore import trace
+from runlore.cli import _hits
+from runlore.cli._out import clean
+from runlore.search import EventHit
+from tests.cli.conftest import Run
+from tests.cli.test_hostile import OBEYED, POISON
+from tests.toy import Toy, line
+
+SHA = "1a2b3c4d5e6f708192a3b4c5d6e7f8091a2b3c4d"
+UUID = "1a2b3c4d-0000-4000-8000-000000000000"
+
+
+@pytest.fixture
+def tools(monkeypatch: pytest.MonkeyPatch, toy: Toy) -> None:
+    """The made-up agent's lines may also say which tool was used, for what, and on which files."""
+    plain = Toy._event
+
+    def with_tools(self: Toy, line: dict[str, Any], name: str, *rest: Any) -> None:
+        plain(self, line, name, *rest)
+        events = rest[-1].events
+        told = {"tool": line.get("tool"), "action": line.get("action"), "files": tuple(line.get("files", ()))}
+        events[-1] = msgspec.structs.replace(events[-1], **told)
+
+    monkeypatch.setattr(Toy, "_event", with_tools)
+
+
+@pytest.fixture
+def worked(root: Path, run: Run, tools: None) -> Path:
+    """Three more sessions: one that edits a file and commits it, one that reads it, one that speaks of the commit."""
+    shell = {"kind": "tool_call", "tool": "Sh", "action": "shell"}
+    result = {"kind": "tool_result", "tool": "Sh"}
+    (root / "maker.jsonl").write_bytes(
+        line(s="maker", id="m1", text="rename the flag --force", at=200)
+        + line(s="maker", id="m2", kind="edit", tool="Ed", action="edit", files=["src/app/main.py"], text="src/app/main.py\n@@\n+x", at=201)
+        + line(s="maker", id="m3", kind="edit", tool="Ed", action="edit", files=["src/app/main.py"], text="src/app/main.py\n@@\n+y", at=202)
+        + line(s="maker", id="m4", **shell, call="c1", text="git -C . commit -am 'Rename the flag' && git push", at=203)
+        + line(s="maker", id="m5", **result, call="c1", text="[main 1a2b3c4] Rename the flag\n 1 file changed\nrejected", error=True, at=204)
+        + line(s="maker", title="Rename a flag")
+    )
+    (root / "reader.jsonl").write_bytes(
+        line(s="reader", id="r1", text="what does it do?", at=300)
+        + line(s="reader", id="r2", kind="tool_call", tool="Rd", action="read", files=["/work/maker/src/app/main.py"],
+               text="path: /work/maker/src/app/main.py", at=301)
+        + line(s="reader", id="r3", kind="tool_call", tool="Rd", action="read", files=["/work/other/main.py"],
+               text="path: /work/other/main.py", at=302)
+        + line(s="reader", id="r4", kind="tool_result", text=f"id {UUID}, hash {SHA[:7]}ffff", at=303)
+    )  # fmt: skip
+    (root / "talker.jsonl").write_bytes(
+        line(s="talker", id="t1", **shell, call="c1", text="git log --oneline", at=400)
+        + line(s="talker", id="t2", **result, call="c1", text=f"0000000 Before\n{SHA[:8]} Rename the flag", at=401)
+        + line(s="talker", id="t3", kind="assistant_msg", text=f"That was {SHA}.", at=402)
+    )
+    assert run("sync").exit_code == 0
+    return root
+
+
+def data(run: Run, *words: str) -> Any:
+    return json.loads(run(words[0], "--json", *words[1:]).stdout)
+
+
+def uids(run: Run, *words: str) -> list[str]:
+    return [hit["uid"] for hit in data(run, "search", *words)["hits"]]
+
+
+# ── search ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+def test_search_shows_sessions_and_below_them_events_that_show_can_be_given(run: Run, worked: Path) -> None:
+    result = run("search", "build")
+    head, first, last = result.stdout.splitlines()
+    assert head.split() == ["alpha", "toy", "2026-01-01", "alpha", "Fix", "the", "build"]
+    assert first.split() == ["alpha#0", "user_msg", "please", "fix", "the", "build"]
+    assert last.split()[:2] == ["alpha#5", "assistant_msg"] or "build" in last
+    assert result.stderr == ""
+    assert run("show", first.split()[0]).exit_code == 0
+
+
+def test_search_takes_its_words_as_they_come(run: Run, worked: Path) -> None:
+    assert uids(run, "git", "push", "rejected", "tool:Sh") == ["toy:maker"]
+    assert uids(run, "git push rejected") == ["toy:maker"]
+    assert uids(run, '"push rejected"') == []
+    assert uids(run, "--limit", "1", "fix", "build") == uids(run, "fix", "build", "-n", "1") == uids(run, "fix", "-n1", "build")
+
+
+@pytest.mark.parametrize("word", ["-snow", "-nothing", "-h2", "-sort", '-"about snow"'])
+def test_a_word_with_a_dash_excludes_and_is_no_option(run: Run, worked: Path, word: str) -> None:
+    result = run("search", "about", word, "--json")
+    assert result.exit_code == 0
+    found = [event["snippet"] for hit in json.loads(result.stdout)["hits"] for event in hit["events"]]
+    assert "about rain" in found
+    assert ("about snow" in found) == ("snow" not in word)
+
+
+def test_behind_two_dashes_a_word_is_what_it_is(run: Run, worked: Path) -> None:
+    assert uids(run, "--", "--force") == uids(run, "flag", "--", "--force") == ["toy:maker"]
+    assert run("search", "--force").exit_code == 2
+
+
+def test_a_value_with_a_dash_stays_the_value_of_its_option(run: Run, worked: Path) -> None:
+    result = run("search", "x", "--limit", "-5")
+    assert result.exit_code == 2
+    assert "-5" in result.stderr
+
+
+def test_search_gives_programs_the_documented_shape(run: Run, worked: Path) -> None:
+    answer = data(run, "search", "build")
+    assert list(answer) == ["query", "total", "missing", "ignored", "partial", "seconds", "hits"]
+    assert (answer["query"], answer["total"], answer["missing"], answer["partial"]) == ("build", 1, [], False)
+    (hit,) = answer["hits"]
+    assert (hit["uid"], hit["agent"], hit["title"], hit["repo"]) == ("toy:alpha", "toy", "Fix the build", "alpha")
+    event = hit["events"][0]
+    assert set(event) == {"ref", "seq", "kind", "tool", "ts", "is_error", "snippet", "marks"}
+    assert (event["ref"], event["snippet"]) == ("toy:alpha#0", "please fix the build")
+    assert [event["snippet"][first:last] for first, last in event["marks"]] == ["build"]
+
+
+def test_search_gives_events_alone(run: Run, worked: Path) -> None:
+    answer = data(run, "search", "about", "--events")
+    assert "hits" not in answer
+    assert {event["ref"] for event in answer["events"]} >= {"toy:beta#2", "toy:beta#4"}
+    assert {event["uid"] for event in answer["events"]} == {"toy:beta"}
+    result = run("search", "about", "--events", "-n", "1")
+    assert len(result.stdout.splitlines()) == 1
+    assert result.stdout.startswith("  beta#")
+    assert "the best 1 event" in result.stderr
+
+
+def test_search_sorts_by_time_when_asked(run: Run, worked: Path) -> None:
+    assert uids(run, "the", "--sort", "newest")[0] == "toy:talker"
+    assert run("search", "the", "--sort", "beauty").exit_code == 2
+
+
+def test_search_says_how_many_more_there_are(run: Run, worked: Path) -> None:
+    assert "1 of 3 sessions; -n shows more" in run("search", "the", "-n", "1").stderr
+    assert "more" not in run("search", "the", "-n", "3").stderr
+
+
+def test_search_says_which_word_no_session_had(run: Run, worked: Path) -> None:
+    result = run("search", "build", "xyzzy")
+    assert result.exit_code == 0
+    assert "alpha" in result.stdout
+    assert "no session has all words; missing: xyzzy" in result.stderr
+    assert data(run, "search", "build", "xyzzy")["missing"] == ["xyzzy"]
+
+
+def test_search_says_when_it_did_not_look_everywhere(run: Run, worked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = engine.Answer(hits=[], total=9, missing=[], ignored=["?!"], is_partial=True, seconds=0.1)
+    found = data(run, "search", "build")["hits"][0]
+
+    def partial(store: Any, text: str, **options: Any) -> engine.Answer:
+        line = next(line for line in store.sessions(engine.Filter()) if line.uid == found["uid"])
+        answer.hits = [engine.Hit(session=line, score=1.0, events=[])]
+        return answer
+
+    monkeypatch.setattr(engine, "search", partial)
+    said = run("search", "build").stderr
+    assert "not everything was looked at" in said
+    assert "ignored: ?!" in said
+
+
+def test_nothing_found_is_exit_1_and_says_what_to_try(run: Run, worked: Path) -> None:
+    result = run("search", "xyzzy")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "nothing found" in result.stderr
+    assert "try fewer words" in result.stderr
+    result = run("search", "xyzzy", "--json")
+    assert result.exit_code == 1
+    assert json.loads(result.stdout)["hits"] == []
+
+
+def test_an_empty_store_says_so(run: Run, home: Path, toy: Toy) -> None:
+    run("sync")
+    result = run("search", "xyzzy")
+    assert result.exit_code == 1
+    assert "the store is empty" in result.stderr
+
+
+@pytest.mark.parametrize("words", [[], [""], ["after:soon"], ["is:blue", "x"], ["x", "--regex", "y"]])
+def test_a_question_that_makes_no_sense_is_wrong_usage(run: Run, worked: Path, words: list[str]) -> None:
+    result = run("search", *words)
+    assert (result.exit_code, result.stdout) == (2, "")
+
+
+def test_search_finds_a_pattern(run: Run, worked: Path) -> None:
+    answer = data(run, "search", "--regex", r"Dri[a-z], dr.p")
+    assert [hit["uid"] for hit in answer["hits"]] == ["toy:beta"]
+    assert answer["query"] == r"Dri[a-z], dr.p"
+    assert run("search", "--regex", "-am 'Re").stdout.startswith("maker ")
+    assert run("search", "--regex", "xy+zzy").exit_code == 1
+    assert run("search", "--regex", "(").exit_code == 2
+
+
+def test_the_words_are_marked_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    event = EventHit(seq=7, kind="user_msg", ts=None, tool=None, is_error=False, snippet="fix the build", marks=[(0, 3), (8, 13)])
+    assert list(_hits.event_lines(["a#7"], [event])) == ["  a#7  user_msg  fix the build"]
+    monkeypatch.setattr("runlore.cli._out.is_colored", lambda stream: True)
+    (shown,) = _hits.event_lines(["a#7"], [event])
+    assert "\x1b[1;33mfix\x1b[0m the \x1b[1;33mbuild\x1b[0m" in shown
+
+
+def test_a_mark_goes_on_where_its_line_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("runlore.cli._out.is_colored", lambda stream: True)
+    lines = [f"a {_hits.OPEN}long", f"mark{_hits.CLOSE} b {_hits.OPEN}cut…"]
+    assert list(_hits.paint_marks(lines)) == ["a \x1b[1;33mlong\x1b[0m", "\x1b[1;33mmark\x1b[0m b \x1b[1;33mcut…\x1b[0m"]
+
+
+def test_marks_stay_on_their_words_when_escapes_are_taken_out() -> None:
+    snippet = f"\x9b31m{_hits.OPEN}evil\u202e build \x1b]0;x\x07 now"
+    at = snippet.index("build")
+    assert _hits.with_marks(snippet, [(at, at + 5)]) == f"evil {_hits.OPEN}build{_hits.CLOSE}  now"
+
+
+@pytest.mark.parametrize("width", [20, 60, 100, 200])
+def test_no_line_is_wider_than_the_screen(run: Run, worked: Path, monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    (worked / "wide.jsonl").write_bytes(line(s="wide", id="w", text="wide " + "中文字 " * 200 + "x" * 500, at=600))
+    run("sync")
+    monkeypatch.setenv("COLUMNS", str(width))
+    lines = [*run("search", "wide").stdout.splitlines(), *run("commit", SHA[:7]).stdout.splitlines()]
+    heads = [line for line in lines if not line.startswith("    ") and "#" in line]
+    assert all(_hits.cells(line) <= max(width, 24) for line in lines if line not in heads)
+
+
+# ── commit ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+@pytest.mark.parametrize("name", ["1a2b", "1a2b3c4", "1A2B3C4D", SHA])
+def test_commit_tells_who_made_it_from_who_mentions_it(run: Run, worked: Path, name: str) -> None:
+    answer = data(run, "commit", name)
+    assert list(answer) == ["sha", "total", "partial", "sessions"]
+    found = [(session["uid"], session["made"]) for session in answer["sessions"] if session["uid"] != "toy:reader"]
+    assert found == [("toy:maker", True), ("toy:talker", False)]
+    made = answer["sessions"][0]["events"][0]
+    assert made["ref"] == "toy:maker#4"
+    assert made["snippet"] == "[main 1a2b3c4] Rename the flag"
+    assert [made["snippet"][first:last] for first, last in made["marks"]] == ["1a2b3c4"]
+
+
+def test_commit_is_not_led_astray_by_other_names(run: Run, worked: Path) -> None:
+    assert "toy:reader" not in {session["uid"] for session in data(run, "commit", SHA)["sessions"]}
+    assert run("commit", "1a2b3c5").exit_code == 1
+
+
+def test_commit_speaks_to_people(run: Run, worked: Path) -> None:
+    lines = run("commit", SHA[:12]).stdout.splitlines()
+    assert lines[0] == "made in"
+    assert lines[1].startswith("maker  toy  2026-01-01")
+    assert lines[2] == "  maker#4  tool_result/Sh  [main 1a2b3c4] Rename the flag"
+    assert lines[4] == "mentioned in"
+    assert lines[5].startswith("talker")
+    assert "1 of 2 sessions" in run("commit", SHA, "-n", "1").stderr
+
+
+def test_a_commit_that_nobody_knows_is_exit_1(run: Run, worked: Path) -> None:
+    result = run("commit", "fffffff")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "no session has the commit fffffff" in result.stderr
+    assert run("commit", "fffffff", "--json").exit_code == 1
+    for wrong in ("abc", "main", "g" * 8, "a" * 41):
+        assert run("commit", wrong).exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("command", "output", "is_made"),
+    [
+        ("git commit -m x", "[main 1a2b3c4] x", True),
+        ("git commit -m x", "[main (root-commit) 1a2b3c4] x", True),
+        ("git -c a=b -C /x commit -m x", "[detached HEAD 1a2b3c4d] x", True),
+        ("cd /x && git cherry-pick abc", "[topic 1a2b3c4] x", True),
+        ("git commit -m x", "[main 7654321] x\n1a2b3c4 earlier", False),
+        ("git commit -qm 'Fix it' && git log --oneline -2", "1a2b3c4 Fix it\n7654321 Earlier", True),
+        ("git commit -qm 'Fix it' && git log --oneline -2", "1a2b3c4 (HEAD -> main) Fix it\n7654321 Earlier", True),
+        ("git commit -qm 'Fix it' && git log --oneline -2", "7654abc Fix it\n1a2b3c4 Fix", False),
+        ("git commit -q -F - <<E\nFix it\n\nWhy\nE\ngit log --oneline", "ok 0.2s\n1a2b3c4 Fix it", True),
+        ("git commit -q --amend --no-edit; git rev-parse HEAD", SHA, True),
+        ("git commit -q --amend --no-edit; git push", "   7654abc..1a2b3c4  main -> main", True),
+        ("git commit -q --amend --no-edit; git push", "   1a2b3c4..7654abc  main -> main", False),
+        ("git log --oneline", "1a2b3c4 Fix it", False),
+        ("git show 1a2b3c4 # before git-commit", "commit 1a2b3c4", False),
+        ("cat git commit", "", False),
+    ],
+)
+def test_a_commit_is_made_where_the_output_of_git_commit_shows_it(command: str, output: str, is_made: bool) -> None:
+    assert trace.makes_commit(command, output, SHA) is is_made
+    assert not trace.makes_commit(command, output, SHA, is_error=True) or "] x" in output
+
+
+def test_short_names_are_told_from_words_and_numbers() -> None:
+    def has(text: str, sha: str) -> bool:
+        return next(trace.find_sha(text, sha), None) is not None
+
+    assert has("see 1a2b, or (1A2B3C4)", "1a2b")
+    assert not has("dead code", "dead")
+    assert has("deadbee was it", "dead")
+    assert not has("line 1262 of 1262000", "1262")
+    assert has("at 1262000", "1262000")
+    assert not has(UUID, "1a2b3c4d")
+    assert not has(f"x_{SHA} {SHA}0 z{SHA}", SHA)
+
+
+def test_finding_names_takes_linear_time() -> None:
+    assert not trace.makes_commit("git -c " * 100_000, "[" * 100_000 + "a" * 100_000, SHA)
+    assert next(trace.find_sha("1a2b3c4" * 100_000, SHA), None) is None
+
+
+# ── file ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+@pytest.mark.parametrize("path", ["src/app/main.py", "app/main.py", "*/app/main.py", "SRC/app/Main.py", "/work/maker/src/app/main.py"])
+def test_file_finds_who_touched_it_the_last_first(run: Run, worked: Path, path: str) -> None:
+    answer = data(run, "file", path)
+    assert list(answer) == ["path", "total", "elsewhere", "partial", "sessions"]
+    found = [(session["uid"], session["actions"], session["last_ref"]) for session in answer["sessions"]]
+    assert found == [("toy:reader", {"read": 1}, "toy:reader#1"), ("toy:maker", {"edit": 2}, "toy:maker#2")]
+    assert answer["sessions"][1]["files"] == ["/work/maker/src/app/main.py"], "a path from the session's folder is made whole"
+    assert answer["path"] == (path if path.startswith("/") else None)
+
+
+def test_file_by_its_name_alone_is_any_file_of_that_name(run: Run, worked: Path) -> None:
+    answer = data(run, "file", "main.py")
+    assert answer["sessions"][0]["files"] == ["/work/maker/src/app/main.py", "/work/other/main.py"]
+    assert run("file", "ain.py").exit_code == 1, "names are whole"
+
+
+def test_file_is_seen_from_here(
+    run: Run, worked: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    path = str(here / "main.py")
+    (worked / "here.jsonl").write_bytes(
+        line(s="here", id="h", kind="tool_call", tool="Rd", action="read", files=[path], text=path, at=700)
+    )
+    run("sync")
+    answer = data(run, "file", "main.py")
+    assert (answer["path"], answer["elsewhere"]) == (path, 2)
+    assert [session["uid"] for session in answer["sessions"]] == ["toy:here"]
+    assert "2 other sessions touched other files whose path ends so: '*/main.py'" in run("file", "./main.py").stderr
+    assert data(run, "file", "../here/main.py")["path"] == path
+    assert len(data(run, "file", "*/main.py")["sessions"]) == 3
+
+
+def test_file_lists_for_people(run: Run, worked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    head, reader, maker = run("file", "main.py").stdout.splitlines()
+    assert head.split() == ["LAST", "AGENT", "WHEN", "EDITS", "READS", "REPO", "FILE", "TITLE"]
+    assert reader.split()[:4] == ["reader#2", "toy", "2026-01-01", "2"]
+    assert maker.split()[:4] == ["maker#2", "toy", "2026-01-01", "2"]
+    assert maker.index("2", 30) < reader.index("2", 30), "edits and reads are in columns of their own"
+    assert "src/app/main.py  Rename a flag" in maker
+    monkeypatch.setenv("COLUMNS", "60")
+    assert max(map(len, run("file", "main.py").stdout.splitlines())) <= 60
+
+
+def test_a_file_that_nobody_touched_is_exit_1(run: Run, worked: Path) -> None:
+    result = run("file", "lib/none.py")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "no session touched lib/none.py" in result.stderr
+    assert "'*/none.py'" in result.stderr
+    assert run("file", "none.py", "--json").exit_code == 1
+    assert run("file", "/").exit_code == 2
+
+
+def test_the_end_of_a_long_path_is_what_is_shown(run: Run, worked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = "/very/long/" + "folder/" * 20 + "main.py"
+    (worked / "deep.jsonl").write_bytes(line(s="deep", id="d", kind="tool_call", action="read", files=[path], text=path, at=800))
+    run("sync")
+    monkeypatch.setenv("COLUMNS", "120")
+    assert re.search(r"…\S*/folder/main\.py  ", run("file", "main.py").stdout)
+
+
+# ── all three ────────────────────────────────────────────────────────────────────────────────────────────────────────
+def test_they_look_at_no_more_than_they_may(run: Run, worked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trace, "PROOFS", 1)
+    assert data(run, "commit", SHA)["partial"]
+    assert [session["uid"] for session in data(run, "commit", SHA)["sessions"]] == ["toy:talker"], "the newest are looked at"
+    assert "not everything was looked at" in run("commit", SHA).stderr
+    assert data(run, "file", "main.py")["partial"]
+    assert "not everything was looked at" in run("file", "main.py").stderr
+
+
+def test_no_escape_of_a_transcript_reaches_the_terminal(run: Run, worked: Path) -> None:
+    body = f"{POISON} needle {SHA[:7]} {POISON}"
+    bad = "/work/\x1b[31mbad\x07\u202e/main.py"
+    (worked / "poison.jsonl").write_bytes(
+        line(s="poison", id="p1", kind="tool_call", tool=f"T{POISON}", action="read", files=[bad], text=f"{bad} {body}", at=900)
+        + line(s="poison", id="p2", kind="tool_result", text=f"\x1b[1m{body}", error=True, at=901)
+        + line(s="poison", title=f"{POISON} title")
+    )
+    run("sync")
+    for words in (
+        ["search", "needle"],
+        ["search", "needle", "--events"],
+        ["search", "needle", "--json"],
+        ["search", "needle", "--sort", "newest"],
+        ["search", f"needle {POISON}"],
+        ["search", f"after:{POISON}"],
+        ["commit", SHA],
+        ["commit", SHA, "--json"],
+        ["commit", POISON],
+        ["file", "main.py"],
+        ["file", "main.py", "--json"],
+        ["file", POISON],
+    ):
+        result = run(*words)
+        assert not OBEYED.search(result.stdout + result.stderr), words
+    assert "needle" in run("search", "needle").stdout
+    assert clean(POISON) != POISON
+
+
+def test_a_search_imports_nothing_that_it_does_not_need(worked: Path) -> None:
+    from tests.cli.test_group import python
+
+    code = "import sys; from runlore.cli import cli\ntry: cli.main(['search', 'build'])\nexcept SystemExit: print(*sys.modules, file=sys.stderr)"
+    loaded = set(python(code).stderr.split())
+    assert "runlore.cli.search" in loaded
+    assert not {"rich", "re2", "watchfiles", "shutil", "runlore.pipeline", "runlore.redact"} & loaded
