@@ -71,7 +71,8 @@ def _blocks(entry: dict[str, Any], call: str) -> Iterator[tuple[str, dict[str, A
             yield "assistant", {"type": "text", "text": text}
     elif entry["type"] == "tool_call":
         asked = entry.get("arguments")
-        yield "assistant", {"type": "tool_use", "id": call, "name": entry["tool"], "input": asked if isinstance(asked, dict) else {"input": asked}}
+        asked = asked if isinstance(asked, dict) else {"input": asked}
+        yield "assistant", {"type": "tool_use", "id": call, "name": entry["tool"], "input": asked}
         result = entry.get("result")
         text = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
         yield "user", {"type": "tool_result", "tool_use_id": call, "content": text}

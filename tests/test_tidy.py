@@ -28,7 +28,7 @@ LAYERS = [
     {"digest"},
     {"mine"},
     {"lessons", "train", "retain"},
-    {"pipeline", "prepare", "places", "live", "query", "search", "trace", "export"},
+    {"pipeline", "prepare", "places", "doctor", "live", "query", "search", "trace", "export"},
     {"cli", "web", "mcp_server", "hooks", "testing", "docs", "__init__", "__main__"},
 ]
 LAYER = {room: number for number, rooms in enumerate(LAYERS) for room in rooms}

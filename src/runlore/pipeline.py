@@ -33,6 +33,11 @@ COMMIT_BYTES = 64 * 1024 * 1024
 COMMIT_S = 2.0
 """A transaction is closed after so much: a killed sync loses little, and readers see it grow."""
 
+AHEAD_BYTES = 32 * 1024 * 1024
+AHEAD_JOBS = 64
+"""How far the workers may be ahead of the writer, which takes their results in order: one large source among small ones
+must not stop them, and what waits is held in memory."""
+
 WORKERS_FROM_BYTES = 20 * 1024 * 1024
 """Below this, starting processes takes longer than what they would save."""
 
@@ -174,7 +179,10 @@ class _Sync:
         outdated += [
             Task(source=state.source, why="outdated", known=state, is_gone=True)
             for state in lost.values()
-            if state.position.records and _version(state.source.agent) not in (state.adapter_version, None)
+            if state.position.records
+            and _version(state.source.agent) not in (state.adapter_version, None)
+            # Where not all records are kept, deriving from them would lose what only the events still say.
+            and self.store.kept_count(state.number) == state.position.records
         ]
         missing = [state.number for state in lost.values() if state.missing_at is None]
         counts.update({"missing": len(missing), "moved": len(moved), "outdated": sum(task.is_gone for task in outdated)})
@@ -357,7 +365,6 @@ class _Runner:
             from ._pool import Pool
 
             self._pool = Pool(workers, start, msgspec.msgpack.encode(self._setting))
-        self._window = 3 * workers
         self._left: set[str] = set()
 
     @cached_property
@@ -374,7 +381,7 @@ class _Runner:
                 task, goes_on = todo.popleft()
                 result = self._here.prepare(self._job(task, goes_on))
             else:
-                while todo and len(flying) < self._window:
+                while todo and (not flying or len(flying) < AHEAD_JOBS and sum(map(_part, flying)) < AHEAD_BYTES):
                     task, goes_on = todo.popleft()
                     self._pool.submit(msgspec.msgpack.encode(self._job(task, goes_on)))
                     flying.append(task)
@@ -413,6 +420,13 @@ class _Runner:
     def close(self) -> None:
         if self._pool is not None:
             self._pool.close()
+
+
+def _part(task: Task) -> int:
+    """How much of its source a job takes at most."""
+    from .prepare import BATCH_BYTES
+
+    return min(task.size, BATCH_BYTES)
 
 
 def _decode(data: bytes) -> Result:

@@ -82,9 +82,8 @@ def _trace_commit(store: Store, session: SessionLine, segments: list[int], sha: 
 def _command_of(store: Store, uid: str, seq: int) -> str:
     """What the shell was given that answered with this event; nothing when it was no shell."""
     near = store.events(uid, max(0, seq - _NEAR), seq)
-    result = near[-1]
     for event in reversed(near):
-        if event.is_call and event.action == "shell" and event.call_id == result.call_id:
+        if event.is_call and event.action == "shell" and event.call_id == near[-1].call_id:
             return store.bodies(uid, event.seq, event.seq).get(event.seq, "")
     return ""
 
@@ -270,7 +269,7 @@ def _newest_first(store: Store, segments: list[int]) -> tuple[list[tuple[Session
     lines = store.lines(list(by_session))
     chosen: list[tuple[SessionLine, list[int]]] = []
     room = PROOFS
-    for number in store.newest(list(by_session)):
+    for number in store.newest(list(lines)):
         room -= len(by_session[number])
         if room < 0 and chosen:
             return chosen, True

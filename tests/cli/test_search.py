@@ -13,9 +13,11 @@ import pytest
 from runlore import search as engine
 from runlore import trace
 from runlore.cli import _hits
-from runlore.cli._out import clean
+from runlore.cli._out import cells
 from runlore.search import EventHit
+from runlore.store import Filter
 from tests.cli.conftest import Run
+from tests.cli.test_group import python
 from tests.cli.test_hostile import OBEYED, POISON
 from tests.toy import Toy, line
 
@@ -47,7 +49,7 @@ def worked(root: Path, run: Run, tools: None) -> Path:
         + line(s="maker", id="m2", kind="edit", tool="Ed", action="edit", files=["src/app/main.py"], text="src/app/main.py\n@@\n+x", at=201)
         + line(s="maker", id="m3", kind="edit", tool="Ed", action="edit", files=["src/app/main.py"], text="src/app/main.py\n@@\n+y", at=202)
         + line(s="maker", id="m4", **shell, call="c1", text="git -C . commit -am 'Rename the flag' && git push", at=203)
-        + line(s="maker", id="m5", **result, call="c1", text="[main 1a2b3c4] Rename the flag\n 1 file changed\nrejected", error=True, at=204)
+        + line(s="maker", id="m5", **result, call="c1", text="[main 1a2b3c4] Rename the flag\n 1 file\nrejected", error=True, at=204)
         + line(s="maker", title="Rename a flag")
     )
     (root / "reader.jsonl").write_bytes(
@@ -77,11 +79,10 @@ def uids(run: Run, *words: str) -> list[str]:
 
 # ── search ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 def test_search_shows_sessions_and_below_them_events_that_show_can_be_given(run: Run, worked: Path) -> None:
-    result = run("search", "build")
-    head, first, last = result.stdout.splitlines()
+    result = run("search", "fix")
+    head, first = result.stdout.splitlines()
     assert head.split() == ["alpha", "toy", "2026-01-01", "alpha", "Fix", "the", "build"]
     assert first.split() == ["alpha#0", "user_msg", "please", "fix", "the", "build"]
-    assert last.split()[:2] == ["alpha#5", "assistant_msg"] or "build" in last
     assert result.stderr == ""
     assert run("show", first.split()[0]).exit_code == 0
 
@@ -114,15 +115,15 @@ def test_a_value_with_a_dash_stays_the_value_of_its_option(run: Run, worked: Pat
 
 
 def test_search_gives_programs_the_documented_shape(run: Run, worked: Path) -> None:
-    answer = data(run, "search", "build")
+    answer = data(run, "search", "fix")
     assert list(answer) == ["query", "total", "missing", "ignored", "partial", "seconds", "hits"]
-    assert (answer["query"], answer["total"], answer["missing"], answer["partial"]) == ("build", 1, [], False)
+    assert (answer["query"], answer["total"], answer["missing"], answer["partial"]) == ("fix", 1, [], False)
     (hit,) = answer["hits"]
     assert (hit["uid"], hit["agent"], hit["title"], hit["repo"]) == ("toy:alpha", "toy", "Fix the build", "alpha")
     event = hit["events"][0]
     assert set(event) == {"ref", "seq", "kind", "tool", "ts", "is_error", "snippet", "marks"}
     assert (event["ref"], event["snippet"]) == ("toy:alpha#0", "please fix the build")
-    assert [event["snippet"][first:last] for first, last in event["marks"]] == ["build"]
+    assert [event["snippet"][first:last] for first, last in event["marks"]] == ["fix"]
 
 
 def test_search_gives_events_alone(run: Run, worked: Path) -> None:
@@ -159,7 +160,7 @@ def test_search_says_when_it_did_not_look_everywhere(run: Run, worked: Path, mon
     found = data(run, "search", "build")["hits"][0]
 
     def partial(store: Any, text: str, **options: Any) -> engine.Answer:
-        line = next(line for line in store.sessions(engine.Filter()) if line.uid == found["uid"])
+        line = next(line for line in store.sessions(Filter()) if line.uid == found["uid"])
         answer.hits = [engine.Hit(session=line, score=1.0, events=[])]
         return answer
 
@@ -228,8 +229,8 @@ def test_no_line_is_wider_than_the_screen(run: Run, worked: Path, monkeypatch: p
     run("sync")
     monkeypatch.setenv("COLUMNS", str(width))
     lines = [*run("search", "wide").stdout.splitlines(), *run("commit", SHA[:7]).stdout.splitlines()]
-    heads = [line for line in lines if not line.startswith("    ") and "#" in line]
-    assert all(_hits.cells(line) <= max(width, 24) for line in lines if line not in heads)
+    names = [line for line in lines if re.fullmatch(r"  \S+#\d+  \S+", line)]  # They are never cut, and have a line of their own.
+    assert max(cells(line) for line in lines if line not in names) <= max(width, 24)
 
 
 # ── commit ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -329,16 +330,12 @@ def test_file_by_its_name_alone_is_any_file_of_that_name(run: Run, worked: Path)
     assert run("file", "ain.py").exit_code == 1, "names are whole"
 
 
-def test_file_is_seen_from_here(
-    run: Run, worked: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_file_is_seen_from_here(run: Run, worked: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     here = tmp_path / "here"
     here.mkdir()
     monkeypatch.chdir(here)
     path = str(here / "main.py")
-    (worked / "here.jsonl").write_bytes(
-        line(s="here", id="h", kind="tool_call", tool="Rd", action="read", files=[path], text=path, at=700)
-    )
+    (worked / "here.jsonl").write_bytes(line(s="here", id="h", kind="tool_call", tool="Rd", action="read", files=[path], text=path, at=700))
     run("sync")
     answer = data(run, "file", "main.py")
     assert (answer["path"], answer["elsewhere"]) == (path, 2)
@@ -354,7 +351,7 @@ def test_file_lists_for_people(run: Run, worked: Path, monkeypatch: pytest.Monke
     assert reader.split()[:4] == ["reader#2", "toy", "2026-01-01", "2"]
     assert maker.split()[:4] == ["maker#2", "toy", "2026-01-01", "2"]
     assert maker.index("2", 30) < reader.index("2", 30), "edits and reads are in columns of their own"
-    assert "src/app/main.py  Rename a flag" in maker
+    assert re.search(r"src/app/main\.py +Rename a flag$", maker)
     monkeypatch.setenv("COLUMNS", "60")
     assert max(map(len, run("file", "main.py").stdout.splitlines())) <= 60
 
@@ -412,13 +409,14 @@ def test_no_escape_of_a_transcript_reaches_the_terminal(run: Run, worked: Path) 
         result = run(*words)
         assert not OBEYED.search(result.stdout + result.stderr), words
     assert "needle" in run("search", "needle").stdout
-    assert clean(POISON) != POISON
 
 
 def test_a_search_imports_nothing_that_it_does_not_need(worked: Path) -> None:
-    from tests.cli.test_group import python
-
-    code = "import sys; from runlore.cli import cli\ntry: cli.main(['search', 'build'])\nexcept SystemExit: print(*sys.modules, file=sys.stderr)"
+    code = (
+        "import sys; from runlore.cli import cli\n"
+        "try: cli.main(['search', 'build'])\n"
+        "except SystemExit: print(*sys.modules, file=sys.stderr)"
+    )
     loaded = set(python(code).stderr.split())
     assert "runlore.cli.search" in loaded
     assert not {"rich", "re2", "watchfiles", "shutil", "runlore.pipeline", "runlore.redact"} & loaded

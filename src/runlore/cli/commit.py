@@ -8,6 +8,7 @@ ts, is_error, snippet, marks: where the name is in it).
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -38,9 +39,9 @@ def command(ctx: click.Context, sha: str, limit: int, is_json: bool) -> None:
         elif answer.found:
             page(as_lines(store, answer), pager=not ctx.find_root().params["no_pager"])
             if answer.is_partial:
-                note(paint("not everything was looked at; more of the name finds the rest", "dim"))
+                note(paint("not everything was looked at; more of the name finds the rest", "dim", sys.stderr))
             elif answer.total > len(answer.found):
-                note(paint(f"{len(answer.found)} of {count(answer.total, 'session')}; -n shows more", "dim"))
+                note(paint(f"{len(answer.found)} of {count(answer.total, 'session')}; -n shows more", "dim", sys.stderr))
         else:
             note(f"no session has the commit {sha}; `runlore sync` reads what is new, `runlore search` finds its message")
     if not answer.found:

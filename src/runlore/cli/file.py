@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from typing import Any
 
 import click
@@ -114,8 +115,8 @@ def explain_nothing(path: str) -> None:
 def explain(answer: trace.FileAnswer, path: str) -> None:
     if answer.elsewhere:
         end = re.sub(r"^(\.\./)+", "", one_line(os.path.normpath(path)).replace("\\", "/"))
-        note(paint(f"{count(answer.elsewhere, 'other session')} touched other files whose path ends so: '*/{end}'", "dim"))
+        note(paint(f"{count(answer.elsewhere, 'other session')} touched other files whose path ends so: '*/{end}'", "dim", sys.stderr))
     if answer.is_partial:
-        note(paint("not everything was looked at; more of the path finds the rest", "dim"))
+        note(paint("not everything was looked at; more of the path finds the rest", "dim", sys.stderr))
     elif answer.total > len(answer.found):
-        note(paint(f"{len(answer.found)} of {count(answer.total, 'session')}; -n shows more", "dim"))
+        note(paint(f"{len(answer.found)} of {count(answer.total, 'session')}; -n shows more", "dim", sys.stderr))

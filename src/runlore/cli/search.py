@@ -14,7 +14,8 @@ where the words are in it); with --events, events instead of hits.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any
@@ -41,10 +42,7 @@ class WithExclusions(click.Command):
         takes_value = {name for param in self.params if isinstance(param, click.Option) and not param.is_flag for name in param.opts}
         end = args.index("--") if "--" in args else len(args)
         before = ["", *args[:end]]
-        words = [
-            _DASH + word[1:] if _EXCLUSION.match(word) and last not in takes_value else word
-            for last, word in pairwise(before)
-        ]
+        words = [_DASH + word[1:] if _EXCLUSION.match(word) and last not in takes_value else word for last, word in pairwise(before)]
         literal = ['"{}"'.format(word.replace('"', " ")) if word.startswith("-") else word for word in args[end + 1 :]]
         return super().parse_args(ctx, words + literal)
 
@@ -117,16 +115,14 @@ def flat(answer: engine.Answer, limit: int) -> Sequence[tuple[engine.Hit, engine
 
 # ── what is said beside it ───────────────────────────────────────────────────────────────────────────────────────────
 def explain(answer: engine.Answer, limit: int, is_flat: bool, *, is_exact: bool) -> None:
-    """What a person must know to judge the answer."""
-    said = list(about_words(answer))
-    if answer.is_partial:
-        said.append("not everything was looked at; a rarer word or a narrower filter finds the rest")
-    elif is_flat and sum(len(hit.events) for hit in answer.hits) > limit:
+    """What a person must know to judge the answer. `is_exact` when the total is not only an upper bound."""
+    said = list(caveats(answer))
+    if is_flat and sum(len(hit.events) for hit in answer.hits) > limit:
         said.append(f"the best {count(limit, 'event')}; -n shows more")
     elif answer.total > len(answer.hits) >= limit and not is_flat:
         said.append(f"{len(answer.hits)} of {'' if is_exact else 'up to '}{count(answer.total, 'session')}; -n shows more")
     for line in said:
-        note(paint(line, "dim"))
+        note(paint(line, "dim", sys.stderr))
 
 
 def explain_nothing(store: Store, config: Config, answer: engine.Answer, *, is_regex: bool) -> None:
@@ -135,18 +131,18 @@ def explain_nothing(store: Store, config: Config, answer: engine.Answer, *, is_r
         note("the store is empty; run `runlore sync`, or `runlore demo` for something to look at")
         return
     note("nothing found")
-    for line in about_words(answer):
+    for line in caveats(answer):
         note(line)
-    note("try other flags, like (?i)" if is_regex else "try fewer words, begin* for all words that begin so, or --regex")
+    note("(?i) finds capitals too" if is_regex else "try fewer words, begin* for all words that begin so, or --regex")
     synced = query.last_sync(config)
     if synced is not None and (now := datetime.now(UTC)) - synced > timedelta(hours=1):
         note(f"the last sync was {ago(synced, now)}; `runlore sync` reads what is new")
 
 
-def about_words(answer: engine.Answer) -> list[str]:
-    said = []
+def caveats(answer: engine.Answer) -> Iterator[str]:
     if answer.missing:
-        said.append(f"no session has all words; missing: {', '.join(map(one_line, answer.missing))}")
+        yield f"no session has all words; missing: {', '.join(map(one_line, answer.missing))}"
     if answer.ignored:
-        said.append(f"not words, and ignored: {' '.join(map(one_line, answer.ignored))}")
-    return said
+        yield f"not words, and ignored: {' '.join(map(one_line, answer.ignored))}"
+    if answer.is_partial:
+        yield "not everything was looked at; a rarer word or a narrower filter finds the rest"

@@ -92,6 +92,22 @@ class Counted(msgspec.Struct, frozen=True, kw_only=True):
     is_ordered: bool = True
     """False when numbers do not follow the order of the source, as after a newer adapter found more events."""
 
+    @property
+    def differences(self) -> dict[str, tuple[Any, Any]]:
+        """By name what is stored and what it should be, of all that can be known from the events."""
+        names = ["events", "copies", "errors", "turns", "usage", "started_at", "ended_at", "kinds"]
+        if self.is_ordered:
+            names += ["retries", "wall_clock_s", "first_prompt"]
+        both = {name: (getattr(self.stored, name, None), getattr(self.made, name)) for name in names}
+        return {name: (old, new) for name, (old, new) in both.items() if old != new}
+
+    @property
+    def better(self) -> Tally:
+        """The totals as they should be."""
+        if self.stored is None:
+            return self.made
+        return msgspec.structs.replace(self.stored, **{name: new for name, (_, new) in self.differences.items()})
+
 
 class Piece(msgspec.Struct, kw_only=True):
     """What a batch adds to one session. Sequence numbers count within the stream; the store adds the block."""
@@ -160,6 +176,8 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
     parents_only: bool = True
     """Leave subagents out: they are shown under their parent."""
     parent_uid: str | None = None
+    name: str | None = None
+    """The beginning of a uid or of a native id: a session and its subagents."""
 
 
 class SessionLine(msgspec.Struct, frozen=True, gc=False):
@@ -239,8 +257,9 @@ class Store(Protocol):
     def records(self, source_path: str, first: int = 0, last: int | None = None) -> Iterator[tuple[int, int, bytes]]:
         """(number, offset, bytes) of the native records kept of a source, in order."""
 
-    def postings(self, term: str, *, prefix: bool = False, column: str | None = None) -> list[int]:
-        """The id of every segment that has this word or phrase, ascending. An id is session number << 20 | segment number."""
+    def postings(self, term: str, *, prefix: bool = False, column: str | None = None, said: bool = False) -> list[int]:
+        """The id of every segment that has this word or phrase, ascending. An id is session number << 20 | segment number.
+        `said`: in a prompt, a reply or a thought, not only in what a tool was given or gave back."""
 
     def segment(self, id: int) -> tuple[bytes, list[SegmentEvent]] | None:
         """The bodies of a segment in one piece, and its events with where theirs are; None when there is no such segment."""
@@ -248,14 +267,21 @@ class Store(Protocol):
     def segment_count(self) -> int:
         """About how many segments there are."""
 
+    def sizes(self) -> dict[int, int]:
+        """How many segments each session has, by its number. Not to be changed: it is kept until the store is written to."""
+
+    def scan(self, numbers: Sequence[int], test: Callable[[bytes], bool]) -> Iterator[int]:
+        """The ids of the segments of these sessions, in this order, whose bodies in one piece pass the test. Threads unpack and
+        test ahead of the caller."""
+
     def numbers(self, chosen: Filter) -> set[int]:
         """The numbers of the sessions that the filter chooses."""
 
     def lines(self, numbers: Sequence[int]) -> dict[int, SessionLine]:
         """Sessions by number."""
 
-    def newest(self, numbers: Sequence[int]) -> list[int]:
-        """The same numbers, the session that ended last first."""
+    def newest(self, numbers: Sequence[int], *, by: str = "ended") -> list[int]:
+        """The same numbers, the session that ended (`by="started"`: started) last first, those at the same time by uid."""
 
     def sources(self, agent: str | None = None) -> dict[str, SourceState]:
         """Every known source by path."""
@@ -351,11 +377,14 @@ class Store(Protocol):
     def derive_again(self, sources: Sequence[int]) -> None:
         """Marks these sources, so that the next sync replaces all that is stored of them."""
 
-    def drop_strays(self) -> None:
-        """Removes what belongs to no session or to no source."""
+    def drop_strays(self, sessions: Sequence[int]) -> None:
+        """Removes what is left of sessions that are not there, and all that belongs to no source."""
+
+    def restore_stream(self, session: int, block: int, source: int) -> None:
+        """Events that no source claims are this source's, which is marked so that the next sync derives them again."""
 
     def restore_source(self, number: int) -> None:
-        """A source that is known only by its streams: makes it again from what its session says, marked as damaged."""
+        """A source that is known only by its streams: makes it again from what its session says, marked in the same way."""
 
     def backup(self, path: Path, step: Callable[[int, int], None] | None = None) -> None:
         """Copies the store to a new file, as it is at this moment, also while it is written to. Raises StoreError."""

@@ -12,13 +12,14 @@ from typing import Any
 import apsw
 import msgspec
 
+from ..adapters import Facts
 from ..errors import StoreError
 from ..model import BLOCK, format_time
 from ..timeline import Tally
 from . import DAMAGED, Counted, Row, Segment
 from ._sqlite_put import Writer
 from ._sqlite_read import Reader
-from .pieces import LENGTH, OFFSET, PARENT, SEQ, native_hash, pack_one, read_row, unpack
+from .pieces import LENGTH, OFFSET, PARENT, SEQ, pack_one, read_row, unpack
 
 BACKUP_PAGES = 1000
 """Pages of 8 KB that are copied between two looks at the clock."""
@@ -93,10 +94,8 @@ class Checker(Writer):
         with self.transaction(), _told(self.url):
             for session in sessions:
                 for counted in self.tallies(session) if streams else ():
-                    self.db.execute(
-                        "update streams set tally = ? where session = ? and block = ?",
-                        (msgspec.msgpack.encode(counted.made), session, counted.block),
-                    )
+                    better = msgspec.msgpack.encode(counted.better)
+                    self.db.execute("update streams set tally = ? where session = ? and block = ?", (better, session, counted.block))
                 (uid,) = self._one("select uid from sessions where number = ?", (session,))
                 self._fold(uid)
 
@@ -113,15 +112,23 @@ class Checker(Writer):
         with self.transaction(), _told(self.url):
             self.db.executemany(sql, ((number,) for number in sources))
 
-    def drop_strays(self) -> None:
+    def drop_strays(self, sessions: Sequence[int]) -> None:
         with self.transaction(), _told(self.url):
-            self._drop_segments("session not in (select number from sessions)", ())
-            for table in ("events", "streams", "natives", "aliases"):
-                self.db.execute(f"delete from {table} where session not in (select number from sessions)")
+            for session in sessions:
+                self._drop_segments("session = ?", (session,))
+                for table in ("events", "streams", "natives", "aliases"):
+                    self.db.execute(f"delete from {table} where session = ?", (session,))
             for table in ("records", "skips", "aliases"):
-                self.db.execute(
-                    f"delete from {table} where source not in (select number from sources) and source not in (select source from streams)"
-                )
+                known = "select number from sources union all select source from streams"
+                self.db.execute(f"delete from {table} where source not in ({known})")
+
+    def restore_stream(self, session: int, block: int, source: int) -> None:
+        (native_id,) = self._one("select native_session_id from sessions where number = ?", (session,))
+        facts, tally = Facts(native_session_id=native_id), Tally()
+        row = (session, block, source, msgspec.msgpack.encode(facts), msgspec.msgpack.encode(tally), b"")
+        with self.transaction(), _told(self.url):
+            self.db.execute("insert into streams values (?, ?, ?, ?, ?, ?)", row)
+            self.derive_again([source])
 
     def restore_source(self, number: int) -> None:
         sql = (
@@ -171,9 +178,8 @@ class _Aside:
     def __init__(self, path: str) -> None:
         self.db = apsw.Connection("")
         self.db.execute("attach ? as store", (path,))
-        self.db.execute("pragma store.query_only = 1") if False else None
-        (sql,) = self.db.execute("select sql from store.sqlite_schema where name = 'search'").fetchall()[0]
-        self.db.execute(sql.replace("table search", "table made", 1))
+        sql = str(self.db.execute("select sql from store.sqlite_schema where name = 'search'").get)
+        self.db.execute(f"create virtual table made {sql[sql.lower().index('using'):]}")
         self.db.execute("create virtual table temp.stored_words using fts5vocab('store', 'search', 'instance')")
         self.db.execute("create virtual table temp.made_words using fts5vocab('main', 'made', 'instance')")
         self.db.execute("create table chosen (id integer primary key)")
@@ -191,13 +197,12 @@ class _Aside:
     def compare(self, *, is_all: bool) -> dict[int, str]:
         """By segment, what is wrong with what the store's index says of it."""
         wrong = {id_: "is not in the index" for (id_,) in self.db.execute("select id from chosen except select id from search_docsize")}
+        stray = self.db.execute("select id from search_docsize except select id from segments")
+        wrong |= {id_: "is in the index and nowhere else" for (id_,) in stray}
         where = "" if is_all else "where doc in chosen"
-        if is_all:
-            stray = self.db.execute("select id from search_docsize except select id from segments")
-            wrong |= {id_: "is in the index and nowhere else" for (id_,) in stray}
-        stored, made = ({row[0]: row[1:] for row in self.db.execute(_WORDS.format(*of))} for of in
-                        (("stored_words", where), ("made_words", "")))  # fmt: skip
-        for word in sorted(term for term in stored.keys() | made.keys() if stored.get(term) != made.get(term)):
+        stored = {word: places for word, *places in self.db.execute(_WORDS.format("stored_words", where))}
+        made = {word: places for word, *places in self.db.execute(_WORDS.format("made_words", ""))}
+        for word in sorted(word for word in stored.keys() | made.keys() if stored.get(word) != made.get(word)):
             for id_ in self._differing(word, where):
                 wrong.setdefault(id_, f"the index is wrong about the word {word[:40]!r}")
         return wrong
@@ -221,7 +226,7 @@ def made_again(reader: Reader, id_: int) -> Segment | None:
     session, first, last, length, hash_, body = row
     try:
         data = unpack(body, length, hash_)
-    except StoreError:
+    except Exception:  # A damaged length makes zstd raise what it likes.
         return None
     rows = [list(row) for row in reader._rows(session, first, last)]
     bodies = [None if row[OFFSET] is None else data[row[OFFSET] : row[OFFSET] + row[LENGTH]] for row in rows]

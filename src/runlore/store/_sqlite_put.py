@@ -258,8 +258,9 @@ class Writer(Reader):
             return
         facts, columns = sums
         self.db.execute(
-            f"update sessions set task_ref = coalesce(?, task_ref), repo = coalesce(repo, ?), {' = ?, '.join(columns)} = ? where number = ?",
-            (facts.task_ref, facts.repo, *columns.values(), session),
+            f"update sessions set {' = ?, '.join(columns)} = ?, task_ref = coalesce(?, task_ref), repo = coalesce(repo, ?)"
+            " where number = ?",
+            (*columns.values(), facts.task_ref, facts.repo, session),
         )
 
     def sums(self, session: int) -> tuple[Facts, dict[str, Any]] | None:

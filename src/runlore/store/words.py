@@ -1,9 +1,9 @@
 """The text that the index is given: what was said, plus the parts of words that its tokenizer would not cut.
 
 unicode61 splits at everything that is not a letter or a digit, so `parse_http` and `src/main.py` are found in parts. It
-keeps `parseHttpUrl` whole, and takes a run of Chinese or Japanese for one word: for these, their parts and their pairs of
-characters are appended. The words are found by `bytes.translate` into classes and `find` on those, which runs at 100 MB/s;
-a regular expression over the same text runs at 15.
+keeps `parseHttpUrl` whole, and takes a run of Chinese or Japanese, and what stands beside it without a space, for one word:
+for these, their parts and their pairs of characters are appended. The words are found by `bytes.translate` into classes and
+`find` on those, which runs at 100 MB/s; a regular expression over the same text runs at 15.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ _BOUNDARIES = (_LOWER + _UPPER, _UPPER + _UPPER + _LOWER)
 """parseHttp, and HTTPServer."""
 
 _PARTS = re.compile(rb"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
-_CJK = re.compile("[\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff]+")
+_SCRIPTS = "\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
+CJK = re.compile(f"[{_SCRIPTS}]+")
+_BEFORE_CJK = re.compile(r"[!-~]+\Z")
+_AFTER_CJK = re.compile(r"[!-~]+")
 _NOT_CJK = bytes(c for c in range(256) if not (0xE3 <= c <= 0xED or c == 0xEF))
 """All bytes but those that a character of these scripts begins with in UTF-8: dashes and arrows are far more frequent."""
 
@@ -37,7 +40,7 @@ def index_text(texts: list[bytes]) -> bytes:
     text = b"\n".join(texts)
     more = camel_parts(text)
     if text.translate(None, _NOT_CJK):
-        more += cjk_pairs(text.decode("utf-8", "replace"))
+        more += cjk_words(text.decode("utf-8", "replace"))
     return b"%b\n%b" % (text, b" ".join(more)) if more else text
 
 
@@ -59,6 +62,14 @@ def camel_parts(text: bytes) -> list[bytes]:
     return sorted(found)
 
 
+def part_spans(word: bytes) -> list[tuple[int, int]]:
+    """Where in a word of letters and digits the parts are that `camel_parts` finds; a plain word has none."""
+    classes = word.translate(_CLASS)
+    if len(word) > LONGEST or not any(boundary in classes for boundary in _BOUNDARIES):
+        return []
+    return [match.span() for match in _PARTS.finditer(word) if len(match.group()) > 1]
+
+
 def _mixed_words(text: bytes) -> Iterator[bytes]:
     classes = text.translate(_CLASS)
     find, before = classes.find, classes.rfind
@@ -74,9 +85,23 @@ def _mixed_words(text: bytes) -> Iterator[bytes]:
             at = find(boundary, last)
 
 
+def cjk_words(text: str) -> list[bytes]:
+    """The pairs, and what they do not hold: the last character of each run, and the words that stand beside one."""
+    more: set[str] = set()
+    for run in CJK.finditer(text):
+        first, last = run.span()
+        if last - first > 1:
+            more.add(text[last - 1])
+        # Looked at from the run, with a limit: a pattern that looks for a run behind every word takes as long as all else.
+        for beside in (_BEFORE_CJK.search(text, max(0, first - LONGEST), first), _AFTER_CJK.match(text, last, last + LONGEST)):
+            if beside:
+                more.add(beside.group())
+    return cjk_pairs(text) + [word.encode() for word in sorted(more)]
+
+
 def cjk_pairs(text: str) -> list[bytes]:
     """Every two neighbouring characters of each Chinese, Japanese or Korean run, in order."""
     pairs: list[str] = []
-    for run in _CJK.findall(text):
+    for run in CJK.findall(text):
         pairs += [run[i : i + 2] for i in range(len(run) - 1)] or [run]
     return [pair.encode() for pair in pairs]

@@ -1,0 +1,41 @@
+"""Copy the store to a file, also while it is in use.
+
+The copy is the store of one moment, is checked, and is readable by you alone. To use it, put it where the store was, or
+name it in RUNLORE_STORE. Beside the store lie config.toml and redact.key, which are not in it. With --json an object:
+path, size, seconds.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import closing
+from pathlib import Path
+
+import click
+
+from ..errors import StoreError
+from ._options import as_json, open_store
+from ._out import note, one_line, write_json
+from ._words import duration, size
+from .doctor import Progress
+
+
+@click.command(help=__doc__)
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@click.option("--force", is_flag=True, help="Also over a file that is there.")
+@as_json
+def command(file: Path, force: bool, is_json: bool) -> None:
+    began = time.monotonic()
+    with open_store() as (store, _), closing(Progress()) as progress:
+        if os.path.exists(file):
+            if os.path.samefile(file, os.path.expanduser(store.url)):
+                raise StoreError(f"{file}: this is the store itself")
+            if not force:
+                raise StoreError(f"{file}: is there already; --force writes over it")
+        store.backup(file, lambda done, total: progress("pages", done, total))
+    seconds, length = time.monotonic() - began, file.stat().st_size
+    if is_json:
+        write_json({"path": str(file.absolute()), "size": length, "seconds": round(seconds, 3)})
+    else:
+        note(f"copied {size(length)} to {one_line(str(file))} in {duration(seconds)}, and checked it")

@@ -1,0 +1,109 @@
+"""Prove the store right, and repair what can be made again.
+
+Looks at a sample, or at everything with --full; nothing is changed without --repair. What a repair cannot make from what
+is stored, the next sync derives again from the agents' files. Exit status 1 when something is wrong. With --json an
+object: ok, checks (name, ok, checked, of, count, problems, notes), repairs (what --repair would do, and how often),
+repaired, hopeless.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing
+
+import click
+
+from .. import config as settings
+from .. import doctor, query
+from .. import store as stores
+from ..doctor import Check, Report
+from ._options import as_json
+from ._out import echo, note, one_line, paint, write_json
+from ._words import count
+
+
+@click.command(help=__doc__)
+@click.option("--full", is_flag=True, help="Look at everything, also at what takes long.")
+@click.option("--repair", is_flag=True, help="Put right what can be put right.")
+@as_json
+@click.pass_context
+def command(ctx: click.Context, full: bool, repair: bool, is_json: bool) -> None:
+    config = settings.load()
+    query.open_for_reading(config).close()  # Says so when there is none: a doctor makes no store.
+    with closing(stores.open_store(config.store, read_only=not repair)) as store, closing(Progress()) as progress:
+        report = doctor.examine(store, config, full=full, repair=repair, progress=progress)
+    if is_json:
+        write_json(report)
+    else:
+        show(report)
+    ctx.exit(0 if report.ok else 1)
+
+
+def show(report: Report) -> None:
+    """A line for each check with what is wrong, and what to do about it."""
+    width = max(len(check.name) for check in report.checks)
+    for check in report.checks:
+        style = "green" if check.ok else "red"
+        echo(f"{paint(sign(check.ok), style)} {check.name:{width}}  {'; '.join([looked_at(check), *map(one_line, check.notes)])}")
+        for problem in check.problems:
+            echo(f"    {one_line(problem)}")
+        if check.count > len(check.problems):
+            echo(f"    and {check.count - len(check.problems):,} more")
+    for text in report.repaired:
+        note(f"repaired: {one_line(text)}")
+    if report.ok:
+        is_whole = all(check.checked == check.of for check in report.checks)
+        note("the store is right" if is_whole else "the store is right, as far as a sample can tell; --full looks at everything")
+    else:
+        note(paint(count(sum(check.count for check in report.checks), "problem"), "bold", sys.stderr))
+        for line in advice(report):
+            note(f"  {one_line(line)}")
+
+
+def advice(report: Report) -> Iterator[str]:
+    if report.hopeless:
+        yield f"{report.hopeless:,} cannot be repaired here; the lines above say why"
+    if report.repaired and report.repairs:
+        yield "`runlore sync` derives again what is marked; then look once more"
+    for text, number in report.repairs.items() if not report.repaired else ():
+        yield f"`runlore doctor --repair` would {text} ({number:,})"
+
+
+def looked_at(check: Check) -> str:
+    looked = f"{check.checked:,}" if check.checked == check.of else f"{check.checked:,} of {check.of:,}"
+    return f"{looked} looked at" if check.ok else f"{looked} looked at, {count(check.count, 'problem')}"
+
+
+def sign(is_ok: bool) -> str:
+    """A tick or a cross, in letters where the terminal has none."""
+    mark, letters = ("✓", "ok") if is_ok else ("✗", "!!")
+    try:
+        mark.encode(sys.stdout.encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return letters
+    return mark
+
+
+class Progress:
+    """One line on a terminal, drawn again at most ten times a second; nothing elsewhere."""
+
+    STEP_S = 0.1
+
+    def __init__(self) -> None:
+        self.is_shown = sys.stderr.isatty()
+        self.drawn = time.monotonic()
+        self.is_drawn = False
+
+    def __call__(self, name: str, done: int, total: int) -> None:
+        now = time.monotonic()
+        if self.is_shown and now - self.drawn >= self.STEP_S:
+            self.drawn, self.is_drawn = now, True
+            sys.stderr.write(f"\r{name} {done:,}/{total:,}\x1b[K" if total else f"\r{name}\x1b[K")
+            sys.stderr.flush()
+
+    def close(self) -> None:
+        if self.is_drawn:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()

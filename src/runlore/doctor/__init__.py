@@ -1,0 +1,145 @@
+"""Proves a store right, and puts right what can be made again.
+
+A check is a small function that looks at what is stored and yields what is wrong with it, each finding with what would
+repair it: they are in `checks`, and what they share is in `exam`. Without `full`, what takes long is done for a sample
+spread over the store. All is read in one snapshot, so a sync may go on meanwhile; a repair holds its lock. Nothing here
+prints.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from ..config import Config
+from ..errors import StoreBusy, StoreError
+from ..store import Store
+from .checks import CHECKS
+from .exam import Check, Exam, Finding, Kind, Progress
+
+SHOWN = 20
+"""Of the problems of a check, so many are told."""
+
+
+class Report(msgspec.Struct, kw_only=True):
+    """What the doctor says. `repairs` is what a repair would do, with how often; `repaired` what one did."""
+
+    ok: bool = True
+    checks: list[Check] = msgspec.field(default_factory=list)
+    repairs: dict[str, int] = msgspec.field(default_factory=dict)
+    repaired: list[str] = msgspec.field(default_factory=list)
+    hopeless: int = 0
+    """Problems that nothing here can repair."""
+
+
+def examine(store: Store, config: Config, *, full: bool = False, repair: bool = False, progress: Progress | None = None) -> Report:
+    """Looks at the store; with `repair` puts it right and looks again. Raises StoreBusy when it cannot repair for a sync."""
+    if not repair:
+        return _look(Exam(store, config, full, progress))[0]
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(store.sync_lock())
+        except StoreBusy:
+            raise StoreBusy("a sync is running; repair the store when it is done") from None
+        report, plan = _look(Exam(store, config, full, progress))
+        if plan:
+            done = _repair(store, plan)
+            report, _ = _look(Exam(store, config, full, progress))
+            report.repaired = done
+    return report
+
+
+def _look(exam: Exam) -> tuple[Report, dict[Kind, list[Any]]]:
+    report, plan = Report(), dict[Kind, dict[Any, None]]()
+    with exam.store.snapshot():
+        for name, check in CHECKS.items():
+            seen = exam.begin(name)
+            for finding in _findings(check, exam):
+                if finding.is_note:
+                    seen.notes.append(finding.text)
+                    continue
+                seen.count += 1
+                seen.problems += [finding.text] * (seen.count <= SHOWN)
+                report.hopeless += not finding.repairs
+                for kind, key in finding.repairs:
+                    plan.setdefault(kind, {})[key] = None
+            seen.ok = not seen.count
+            report.checks.append(seen)
+    report.ok = all(check.ok for check in report.checks)
+    report.repairs = {_REPAIRS[kind][0]: len(plan[kind]) for kind in _REPAIRS if kind in plan}
+    return report, {kind: list(keys) for kind, keys in plan.items()}
+
+
+def _findings(check: Callable[[Exam], Iterator[Finding]], exam: Exam) -> Iterator[Finding]:
+    try:
+        yield from check(exam)
+    except StoreError as error:  # A file that is damaged may answer some questions and not others.
+        yield Finding(f"cannot be looked at: {error}")
+
+
+# ── repairing ────────────────────────────────────────────────────────────────────────────────────────────────────────
+def _repair(store: Store, plan: dict[Kind, list[Any]]) -> list[str]:
+    """Does what the findings ask for, one kind after another. What was done, and what could not be."""
+    if "derive" in plan and "natives" in plan:
+        # Deriving makes them again, and needs what is left of them: the numbers of events that were lost.
+        waiting = {s for n in plan["derive"] for (s,) in store.rows("select session from streams where source = ?", (n,))}
+        plan["natives"] = [session for session in plan["natives"] if session not in waiting]
+    done = []
+    for kind, (text, repair) in _REPAIRS.items():
+        if not (keys := plan.get(kind)):
+            continue
+        try:
+            repair(store, keys)
+            done.append(f"{text} ({len(keys):,})")
+        except (StoreError, OSError) as error:
+            done.append(f"failed: {text}: {error}")
+    return done
+
+
+def _restore_owners(store: Store, keys: list[Any]) -> None:
+    with store.transaction():
+        for key in keys:
+            if isinstance(key, tuple):
+                store.restore_stream(*key)
+            else:
+                store.restore_source(key)
+
+
+def _forget(store: Store, uids: list[str]) -> None:
+    store.forget(uids, datetime.now(UTC))
+
+
+def _reindex(store: Store, ids: list[int | None]) -> None:
+    some = [id_ for id_ in ids if id_ is not None]
+    if None not in ids:
+        try:
+            store.reindex(some)
+            if not store.check_index(some):
+                return
+        except StoreError:
+            pass  # An index that is damaged inside cannot be mended in part.
+    store.reindex(None)
+
+
+def _hide(_: Store, files: list[str]) -> None:
+    for file in files:
+        os.chmod(file, 0o700 if os.path.isdir(file) else 0o600)
+
+
+_REPAIRS: dict[Kind, tuple[str, Callable[[Store, list[Any]], None]]] = {
+    "strays": ("remove what belongs to nothing", lambda store, keys: store.drop_strays([key for key in keys if key is not None])),
+    "owner": ("put back sources that events belong to, and let the next sync derive them again", _restore_owners),
+    "forget": ("forget once more what was forgotten", _forget),
+    "natives": ("make native ids again from the events", lambda store, keys: store.relink(keys)),
+    "derive": ("let the next sync derive sources again", lambda store, keys: store.derive_again(keys)),
+    "streams": ("count events again", lambda store, keys: store.recount(keys, streams=True)),
+    "sums": ("add up sessions again", lambda store, keys: store.recount(keys)),
+    "index": ("make the index again from the bodies", _reindex),
+    "mode": ("hide files from others", _hide),
+}
+"""What is done, in this order; each kind is one transaction."""

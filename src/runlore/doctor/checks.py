@@ -1,0 +1,345 @@
+"""The checks. Each looks at one thing that must be true of a store, and yields what is wrong."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from ..adapters import Facts
+from ..model import BLOCK
+from ..store import DAMAGED
+from ..store.pieces import ROW, Rest, native_hash, read_row, unpack, unpack_records
+from .exam import INDEX_SAMPLE, SAMPLE, Exam, Finding, Repair, adapter_of, how_it_is
+
+
+def check_file(exam: Exam) -> Iterator[Finding]:
+    """SQLite's own check of its file, and of the index in it."""
+    exam.expect(1, 1)
+    for text, is_index in exam.store.check_file(full=exam.full):
+        if is_index:
+            yield Finding(text, (("index", None),))
+        else:
+            yield Finding(f"{text}; put a backup in its place, or move the file away and sync anew")
+    exam.step(1)
+
+
+def check_privacy(exam: Exam) -> Iterator[Finding]:
+    """What is runlore's is for this user alone, and the key of the redaction is whole."""
+    home, store = exam.config.home, os.path.expanduser(exam.store.url)
+    key = home / "redact.key"
+    files = [str(home), str(key), store, *(store + end for end in ("-wal", "-shm", ".lock"))]
+    for file in exam.each([file for file in files if os.path.exists(file)]):
+        mode = os.stat(file).st_mode & 0o777
+        if os.name == "posix" and mode & 0o077:
+            yield Finding(f"{file}: others may read it (mode {mode:o})", (("mode", file),))
+    if not exam.config.redact.enabled or not exam.sources:
+        return
+    if not key.exists():
+        yield Finding(f"{key} is missing; the next sync makes another, with which the same secret looks different", is_note=True)
+    elif key.stat().st_size != 32:
+        yield Finding(f"{key} is damaged, and no sync can run; put it back from a copy, or delete it to get a new one")
+
+
+def check_owners(exam: Exam) -> Iterator[Finding]:
+    """Everything belongs to a session and to a source that are there."""
+    strays: dict[int, Counter[str]] = {}
+    for table in exam.each(("events", "segments", "streams", "natives", "aliases")):
+        sql = f"select session, count(*) from {table} where session not in (select number from sessions) group by session"
+        for session, count in exam.store.rows(sql):
+            strays.setdefault(session, Counter())[table] = count
+    for session, counts in strays.items():
+        text = f"session {session} is not there, but {', '.join(f'{count:,} {table}' for table, count in counts.items())} of it"
+        sources = [source for (source,) in exam.store.rows("select distinct source from streams where session = ?", (session,))]
+        why_not = "no source is known" if counts["events"] and not sources else next(filter(None, map(exam.why_not, sources)), None)
+        if why_not:
+            yield Finding(f"{text}; cannot be made again: {why_not}")
+        else:
+            yield Finding(text, (("strays", session), *(("derive", source) for source in sources)))
+    yield from _without_source(exam)
+    yield from _without_stream(exam)
+
+
+def _without_source(exam: Exam) -> Iterator[Finding]:
+    for table in exam.each(("streams", "records", "skips", "aliases")):
+        sql = f"select source, count(*) from {table} where source not in (select number from sources) group by source"
+        for source, count in exam.store.rows(sql):
+            text = f"source {source} is not there, but {count:,} {table} of it"
+            paths = exam.store.rows(
+                "select source_path from sessions where number in (select session from streams where source = ?)", (source,)
+            )
+            if not paths:
+                yield Finding(text, (("strays", None),))
+            elif any(path and os.path.exists(path) for (path,) in paths):
+                yield Finding(text, (("owner", source),))
+            else:
+                yield Finding(f"{text}; cannot be made again: its file is not there")
+
+
+def _without_stream(exam: Exam) -> Iterator[Finding]:
+    sql = (
+        f"select distinct session, seq / {BLOCK} from events where session in (select number from sessions)"
+        " except select session, block from streams"
+    )
+    for session, block in exam.store.rows(sql):
+        source = exam.source_named(session)
+        text = f"{exam.uid(session)}: no source claims its events in block {block}"
+        if (why_not := exam.why_not(source)) is not None:
+            yield Finding(f"{text}; cannot be made again: {why_not}")
+        else:
+            yield Finding(text, (("owner", (session, block, source)),))
+
+
+def check_segments(exam: Exam) -> Iterator[Finding]:
+    """Every segment unpacks, and has its length and its hash."""
+    ids = [id_ for (id_,) in exam.store.rows("select id from segments order by id")]
+    for id_ in exam.each(ids, SAMPLE):
+        sql = "select session, first_seq, last_seq, body, length, hash from segments where id = ?"
+        session, first, last, *packed = exam.store.rows(sql, (id_,))[0]
+        try:
+            unpack(*packed)
+        except Exception:  # A damaged length makes zstd raise what it likes.
+            yield exam.wrong_event(session, first, f": the bodies of events {first} to {last} are damaged")
+
+
+def check_bodies(exam: Exam) -> Iterator[Finding]:
+    """The bodies of a segment's events lie in it one after another and fill it; segments do not overlap."""
+    for session in exam.some_sessions():
+        events = exam.store.rows('select seq, "offset", length, rest from events where session = ? order by seq', (session,))
+        at, before = 0, -1
+        sql = "select id, first_seq, last_seq, length from segments where session = ? order by first_seq"
+        for id_, first, last, length in exam.store.rows(sql, (session,)):
+            if first <= before or last < first or id_ >> 20 != session:
+                yield exam.wrong_event(session, first, f": the segment of events {first} to {last} is not where it should be")
+            before, end = last, 0
+            while at < len(events) and events[at][0] <= last:
+                seq, offset, size, rest = events[at]
+                yield from _body(exam, session, seq, offset if seq >= first else -1, end, rest)
+                end += size or 0
+                at += 1
+            if end != length:
+                yield exam.wrong_event(session, first, f": the bodies of events {first} to {last} do not fill their segment")
+        for seq, offset, _, rest in events[at:]:
+            yield from _body(exam, session, seq, None if offset is None else -1, 0, rest)
+
+
+def _body(exam: Exam, session: int, seq: int, offset: int | None, end: int, rest: bytes) -> Iterator[Finding]:
+    """What is wrong with the place of a body; it should begin at `end`, and -1 is nowhere."""
+    if offset is None:
+        if _origin(rest) is None:
+            yield exam.wrong_event(session, seq, f"#{seq}: it has no body and is no copy")
+    elif offset < 0:
+        yield exam.wrong_event(session, seq, f"#{seq}: there is no segment with its body")
+    elif offset != end:
+        yield exam.wrong_event(session, seq, f"#{seq}: its body does not begin where the one before ends")
+
+
+def _origin(rest: bytes) -> str | None:
+    try:
+        return msgspec.msgpack.decode(rest, type=Rest).origin
+    except (ValueError, TypeError, msgspec.MsgspecError):
+        return None  # Said by `check_streams`.
+
+
+def check_parents(exam: Exam) -> Iterator[Finding]:
+    """The parent of an event is there, and lies before it."""
+    sql = (
+        "select e.seq, e.parent_seq from events e left join events p on p.session = e.session and p.seq = e.parent_seq"
+        " where e.session = ? and e.parent_seq is not null and (p.seq is null or p.seq >= e.seq)"
+    )
+    for session in exam.some_sessions():
+        for seq, parent in exam.store.rows(sql, (session,)):
+            yield exam.wrong_event(session, seq, f"#{seq}: its parent {parent} is not there, or not before it")
+
+
+def check_copies(exam: Exam) -> Iterator[Finding]:
+    """What is a copy says where it happened, and there it is, and no copy itself."""
+    numbers = {uid: number for number, uid in exam.store.rows("select number, uid from sessions")}
+    forgotten = exam.store.tombstones()
+    unreadable = 0
+    for session in exam.some_sessions():
+        for seq, rest in exam.store.rows('select seq, rest from events where session = ? and "offset" is null', (session,)):
+            origin = _origin(rest) or ""
+            uid, _, at = origin.rpartition("#")
+            number, place = numbers.get(uid, -1), int(at) if at.isdecimal() else -1
+            there = exam.store.rows('select "offset" from events where session = ? and seq = ?', (number, place))
+            if not origin or (there and there[0][0] is not None):
+                continue
+            if uid in forgotten or (number >= 0 and number not in exam.sessions):
+                unreadable += 1
+                continue
+            text = f"#{seq}: a copy of {origin}, which is {'a copy itself' if there else 'not there'}"
+            # The original comes back when its own source is derived again; else the copy is kept whole.
+            if number in exam.miscounted and exam.why_not(source := exam.source_of(number, place)) is None:
+                yield exam.wrong_source(source, f"{exam.uid(session)}{text}")
+            else:
+                yield exam.wrong_event(session, seq, text)
+    if unreadable:
+        yield Finding(f"{unreadable:,} copies of events that were forgotten or evicted", is_note=True)
+
+
+def check_natives(exam: Exam) -> Iterator[Finding]:
+    """Every native id leads to its event, and to nothing else."""
+    for session in exam.some_sessions():
+        uid, flavor = exam.sessions[session]
+        sql = "select native_id, seq from events where session = ? and native_id is not null"
+        for native_id, seq in exam.store.rows(sql, (session,)):
+            found = exam.store.rows("select seq from natives where hash = ? and session = ?", (native_hash(flavor, native_id), session))
+            if found != [(seq,)]:
+                yield Finding(f"{uid}#{seq}: its native id leads {f'to {found[0][0]}' if found else 'nowhere'}", (("natives", session),))
+    sql = (
+        "select n.session, n.seq from natives n left join events e on e.session = n.session and e.seq = n.seq"
+        " where e.native_id is null and n.session in (select number from sessions where evicted_at is null)"
+    )
+    for session, seq in exam.store.rows(sql):
+        source = exam.source_of(session, seq)
+        # Where events were lost, this is all that remembers their numbers.
+        is_lost = session in exam.miscounted and exam.why_not(source) is None
+        repair: Repair = ("derive", source) if is_lost else ("natives", session)
+        yield Finding(f"{exam.uid(session)}#{seq}: a native id leads there, and there is none", (repair,))
+
+
+def check_streams(exam: Exam) -> Iterator[Finding]:
+    """What a stream says of its events is what they add up to."""
+    chosen = set(exam.spread(list(exam.sessions), SAMPLE)) | exam.miscounted
+    exam.seen.of = len(exam.sessions) - len(chosen)
+    for session in exam.each(sorted(chosen)):
+        try:
+            streams = exam.store.tallies(session)
+        except (ValueError, TypeError, msgspec.MsgspecError):
+            yield from _unreadable(exam, session)
+            continue
+        for stream in streams:
+            for name, (old, new) in list(stream.differences.items())[:1]:
+                lost = stream.stored.events - stream.made.events if stream.stored else 0
+                text = f"{exam.uid(session)}: {f'{lost:,} events are lost' if lost > 0 else f'{name} is {old} and should be {new}'}"
+                # Either may be what is wrong, and the source knows. Where it cannot be asked, the events are believed.
+                why_not = exam.why_not(stream.source)
+                yield exam.wrong_source(stream.source, text) if why_not is None else Finding(
+                    f"{text}; cannot be made again: {why_not}" if lost > 0 else text, (("streams", session),)
+                )
+
+
+def _unreadable(exam: Exam, session: int) -> Iterator[Finding]:
+    columns = ", ".join(f'"{name}"' for name in ROW)
+    for row in exam.store.rows(f"select {columns} from events where session = ?", (session,)):
+        try:
+            read_row(exam.uid(session), [*row[:3], None, *row[4:]])
+        except (ValueError, TypeError, msgspec.MsgspecError) as error:
+            yield exam.wrong_event(session, row[0], f"#{row[0]}: cannot be read: {error}")
+
+
+def check_sessions(exam: Exam) -> Iterator[Finding]:
+    """The sums of every session are those of its streams."""
+    for session in exam.each(list(exam.sessions)):
+        uid, made = exam.uid(session), exam.sums[session]
+        if isinstance(made, Exception):
+            yield from _unreadable_facts(exam, session)
+        elif made is None:
+            if not exam.store.rows("select 1 from streams where session = ?", (session,)):
+                yield exam.wrong_source(exam.source_named(session), f"{uid}: no source has a part in it")
+        else:
+            stored = exam.store.rows(f"select {', '.join(made)} from sessions where number = ?", (session,))[0]
+            for name, old, new in zip(made, stored, made.values(), strict=True):
+                if old != new:
+                    yield Finding(f"{uid}: {name} is {old!r} and should be {new!r}", (("sums", session),))
+                    break
+
+
+def _unreadable_facts(exam: Exam, session: int) -> Iterator[Finding]:
+    for source, facts in exam.store.rows("select source, facts from streams where session = ?", (session,)):
+        try:
+            msgspec.msgpack.decode(facts, type=Facts)
+        except (ValueError, TypeError, msgspec.MsgspecError):
+            yield exam.wrong_source(source, f"{exam.uid(session)}: what a source says of it cannot be read")
+
+
+def check_sources(exam: Exam) -> Iterator[Finding]:
+    """A source is read up to where we say, and what lies before is what was read."""
+    notes: Counter[str] = Counter()
+    for number, state in exam.each(list(exam.sources.items())):
+        path, at, now = state.source.path, state.position, how_it_is(state)
+        adapter = adapter_of(state)
+        if state.adapter_version == DAMAGED:
+            yield Finding(f"{path}: is to be derived again; run `runlore sync`", (("derive", number),))
+            continue
+        if now != "same":
+            notes[{"gone": "not there any more", "grown": "grown since the last sync", "rewritten": "rewritten since"}[now]] += 1
+        if adapter is None:
+            notes["without an adapter"] += 1
+        elif at.offset < 0 or at.records < 0 or (at.head and at.offset > state.source.size and state.problem is None):
+            yield exam.wrong_source(number, f"{path}: was read up to {at.offset:,}, of {state.source.size:,}")
+        elif now == "same" and at.offset and not adapter.follows(state.source, at):
+            yield exam.wrong_source(number, f"{path}: has not changed, and is not what was read")
+    for word, count in notes.items():
+        yield Finding(f"{count:,} {word}", is_note=True)
+
+
+def check_records(exam: Exam) -> Iterator[Finding]:
+    """The native records that are kept unpack, in order, none twice, and none is missing."""
+    packs = exam.store.rows("select source, first, count, length from records order by source, first")
+    ends: dict[int, int] = {}
+    torn: set[int] = set()
+    for source, first, count, _ in packs:
+        if first != ends.get(source, 0):
+            torn.add(source)
+        ends[source] = first + count
+    torn |= {number for number, end in ends.items() if number in exam.sources and end != exam.sources[number].position.records}
+    none = sum(state.position.records > 0 and number not in ends for number, state in exam.sources.items())
+    # What was forgotten took records along, and what was read while they were not wanted has none.
+    if exam.config.raw == "keep" and not exam.store.tombstones():
+        for number in sorted(torn & exam.sources.keys()):
+            yield exam.wrong_source(number, f"{exam.sources[number].source.path}: its native records are not all kept")
+    else:
+        none += len(torn)
+    if none:
+        yield Finding(f"{none:,} sources without all of their native records", is_note=True)
+    for source, first, count, length in exam.each(packs, SAMPLE):
+        if source not in exam.sources:
+            continue  # Said by `check_owners`.
+        ((body,),) = exam.store.rows("select body from records where source = ? and first = ?", (source, first))
+        try:
+            offsets = [record.offset for record in unpack_records(body, length) if record.aside is None]
+        except Exception:  # zstd, msgpack and UTF-8 each have their own way to say that it cannot be read.
+            offsets = []
+        if len(offsets) != count or offsets != sorted(set(offsets)):
+            path = exam.sources[source].source.path
+            yield exam.wrong_source(source, f"{path}: its native records {first:,} to {first + count - 1:,} are damaged")
+
+
+def check_forgotten(exam: Exam) -> Iterator[Finding]:
+    """Of what was forgotten nothing is left."""
+    for uid in exam.each(sorted(exam.store.tombstones())):
+        if exam.store.rows("select 1 from sessions where uid = ?", (uid,)):
+            yield Finding(f"{uid}: was forgotten and is there", (("forget", uid),))
+
+
+def check_index(exam: Exam) -> Iterator[Finding]:
+    """The index over words is what one gets by indexing the bodies once more."""
+    ids = [id_ for (id_,) in exam.store.rows("select id from segments order by id")]
+    chosen = exam.spread(ids, INDEX_SAMPLE)
+    exam.expect(len(chosen), len(ids))
+    for id_, text in sorted(exam.store.check_index(None if len(chosen) == len(ids) else chosen, exam.step).items()):
+        yield Finding(f"{exam.uid(id_ >> 20)}, segment {id_ & 0xFFFFF}: {text}", (("index", id_),))
+
+
+CHECKS: dict[str, Callable[[Exam], Iterator[Finding]]] = {
+    "file": check_file,
+    "privacy": check_privacy,
+    "owners": check_owners,
+    "segments": check_segments,
+    "bodies": check_bodies,
+    "parents": check_parents,
+    "copies": check_copies,
+    "natives": check_natives,
+    "streams": check_streams,
+    "sessions": check_sessions,
+    "sources": check_sources,
+    "records": check_records,
+    "forgotten": check_forgotten,
+    "index": check_index,
+}
+
+

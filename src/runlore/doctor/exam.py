@@ -1,0 +1,194 @@
+"""One look at a store: what the checks share. How far they are, what is stored, and what of it could be made again."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from typing import Any, Literal, TypeVar
+
+import msgspec
+
+from .. import adapters
+from ..config import Config
+from ..errors import ConfigError
+from ..model import BLOCK
+from ..store import DAMAGED, SourceState, Store
+from ..store.pieces import GONE
+
+SAMPLE = 200
+"""So many segments, sessions and packs of records are looked at closely, spread over the store: a second or two."""
+INDEX_SAMPLE = 50
+
+Kind = Literal["strays", "owner", "forget", "natives", "derive", "streams", "sums", "index", "mode"]
+Repair = tuple[Kind, Any]
+"""What to do, and to what."""
+
+Progress = Callable[[str, int, int], None]
+"""Told the name of the check, how much is done, and of how much."""
+
+T = TypeVar("T")
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """What is wrong, and what repairs it. Without a repair it cannot be made again. A note is no problem."""
+
+    text: str
+    repairs: tuple[Repair, ...] = ()
+    is_note: bool = False
+
+
+class Check(msgspec.Struct, kw_only=True):
+    """What became of a check: `checked` things `of` so many. `problems` are the first of `count`; `notes` are not wrong."""
+
+    name: str
+    ok: bool = True
+    checked: int = 0
+    of: int = 0
+    count: int = 0
+    problems: list[str] = msgspec.field(default_factory=list)
+    notes: list[str] = msgspec.field(default_factory=list)
+
+
+class Exam:
+    """One look at a store: what the checks share, how far they are, and what could be made again."""
+
+    def __init__(self, store: Store, config: Config, full: bool, progress: Progress | None) -> None:
+        self.store, self.config, self.full = store, config, full
+        self._progress = progress
+        self._why_not: dict[int, str | None] = {}
+
+    def begin(self, name: str) -> Check:
+        self.seen = Check(name=name)
+        self._expected = 0
+        self.step(0)
+        return self.seen
+
+    def each(self, items: Sequence[T], sample: int | None = None) -> Iterator[T]:
+        """The items one after another, counted, with progress; of many a sample, evenly spread."""
+        chosen = self.spread(items, sample) if sample else items
+        self.expect(len(chosen), len(items))
+        for item in chosen:
+            yield item
+            self.step(1)
+
+    def spread(self, items: Sequence[T], size: int) -> Sequence[T]:
+        if self.full or len(items) <= size:
+            return items
+        return [items[n * len(items) // size] for n in range(size)]
+
+    def expect(self, number: int, of: int) -> None:
+        self._expected += number
+        self.seen.of += of
+
+    def step(self, number: int) -> None:
+        self.seen.checked += number
+        if self._progress:
+            self._progress(self.seen.name, self.seen.checked, self._expected)
+
+    # ── what is stored ───────────────────────────────────────────────────────────────────────────────────────────────
+    @cached_property
+    def sessions(self) -> dict[int, tuple[str, str]]:
+        """The uid and flavor of every session by number, but for those whose events were evicted."""
+        sql = "select number, uid, flavor from sessions where evicted_at is null order by number"
+        return {number: (uid, flavor) for number, uid, flavor in self.store.rows(sql)}
+
+    def some_sessions(self) -> Iterator[int]:
+        return self.each(list(self.sessions), SAMPLE)
+
+    @cached_property
+    def sources(self) -> dict[int, SourceState]:
+        return {state.number: state for state in self.store.sources().values()}
+
+    @cached_property
+    def sums(self) -> dict[int, dict[str, Any] | Exception | None]:
+        """Of every session the columns that follow from its streams; why not, when they cannot be read."""
+        found: dict[int, dict[str, Any] | Exception | None] = {}
+        for session in self.sessions:
+            try:
+                sums = self.store.sums(session)
+                found[session] = None if sums is None else sums[1]
+            except (ValueError, TypeError, msgspec.MsgspecError) as error:
+                found[session] = error
+        return found
+
+    @cached_property
+    def miscounted(self) -> set[int]:
+        """The sessions whose streams were given more events than are there, or fewer."""
+        counts: dict[int, int] = dict(self.store.rows("select session, count(*) from events group by session"))
+        return {s for s, sums in self.sums.items() if not isinstance(sums, dict) or sums["events"] != counts.get(s, 0)}
+
+    def uid(self, session: int) -> str:
+        return self.sessions[session][0] if session in self.sessions else f"session {session}"
+
+    def source_of(self, session: int, seq: int) -> int | None:
+        found = self.store.rows("select source from streams where session = ? and block = ?", (session, seq // BLOCK))
+        return int(found[0][0]) if found else self.source_named(session)
+
+    def source_named(self, session: int) -> int | None:
+        """The source that the session itself names."""
+        sql = "select q.number from sessions s join sources q on q.agent = s.flavor and q.path = s.source_path where s.number = ?"
+        found = self.store.rows(sql, (session,))
+        return int(found[0][0]) if found else None
+
+    # ── what can be made again ───────────────────────────────────────────────────────────────────────────────────────
+    def wrong_event(self, session: int, seq: int, text: str) -> Finding:
+        """Something is wrong with an event: its source is to be derived again."""
+        return self.wrong_source(self.source_of(session, seq), f"{self.uid(session)}{text}")
+
+    def wrong_source(self, source: int | None, text: str) -> Finding:
+        why_not = self.why_not(source)
+        return Finding(text, (("derive", source),)) if why_not is None else Finding(f"{text}; cannot be made again: {why_not}")
+
+    def why_not(self, source: int | None) -> str | None:
+        """Why a source cannot be derived again; None when it can."""
+        if source is None:
+            return "no source is known"
+        if source not in self._why_not:
+            self._why_not[source] = self._find_out(source)
+        return self._why_not[source]
+
+    def _find_out(self, number: int) -> str | None:
+        state = self.sources.get(number)
+        if state is None:
+            return "its source is not known any more"
+        path = state.source.path
+        if adapter_of(state) is None:
+            return f"there is no adapter for {state.source.agent}"
+        gone = (
+            f"select 1 from streams s join events e on e.session = s.session and e.seq between s.block * {BLOCK}"
+            f" and s.block * {BLOCK} + {BLOCK - 1} where s.source = ? and e.flags & {GONE} limit 1"
+        )
+        if self.store.rows(gone, (number,)):
+            return f"{path} was rewritten, and what is gone from it is only here"
+        now = how_it_is(state)
+        if now != "gone":
+            return f"{path} was rewritten" if now == "rewritten" and state.adapter_version != DAMAGED else None
+        try:
+            kept = sum(record.aside is None for record in self.store.kept(number))
+        except Exception:  # zstd, msgpack and UTF-8 each have their own way to say that it cannot be read.
+            kept = -1
+        return None if kept == state.position.records > 0 else f"{path} is gone, and its records are not all kept"
+
+
+def adapter_of(state: SourceState) -> adapters.Adapter | None:
+    try:
+        return adapters.get(state.source.agent)
+    except ConfigError:
+        return None
+
+
+def how_it_is(state: SourceState) -> Literal["gone", "same", "grown", "rewritten"]:
+    """What became of a source since it was last read."""
+    old = state.source
+    try:
+        stat = os.stat(old.path)
+    except OSError:
+        return "gone"
+    if (stat.st_size, stat.st_mtime_ns, stat.st_ino) == (old.size, old.mtime_ns, old.inode):
+        return "same"
+    adapter = adapter_of(state)
+    now = msgspec.structs.replace(old, size=stat.st_size, mtime_ns=stat.st_mtime_ns, inode=stat.st_ino)
+    return "grown" if adapter is not None and adapter.follows(now, state.position) else "rewritten"
+
+

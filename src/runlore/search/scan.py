@@ -1,0 +1,137 @@
+"""Regular expressions over everything, newest first. No index helps: every text is unpacked and looked through.
+
+RE2 runs in linear time whatever the pattern, and without Python's lock, so that threads scan segments side by side. A segment
+is scanned as a whole; only where something is found are its events looked at one by one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from ..store import Filter, Store
+from .ranked import EVENTS, allowed
+from .syntax import Query, QueryError, parse
+from .text import SPOTS, Answer, EventHit, Hit, Page, event_hit
+
+_MEMORY = 64 << 20
+"""Of a pattern, in bytes: with the 8 MB that RE2 has by itself, large patterns fall back to a much slower way."""
+
+
+def regex(store: Store, pattern: str, *, limit: int = 20, fields: str = "") -> Answer:
+    """The newest sessions with a text that the pattern fits, each with its first events. It stops at the limit: then the answer
+    is partial. `^` and `$` are the ends of a line, `(?i)` takes capitals too. `fields` choose sessions and events, as in a query.
+
+    Raises QueryError for a pattern that RE2 refuses: one with a look-ahead or a back-reference, among others.
+    """
+    began = time.perf_counter()
+    search = _compile(pattern)
+    query = parse(fields)
+    if query.groups or query.without:
+        raise QueryError("beside a regular expression only fields are understood, as agent: or tool:")
+    chosen = allowed(store, query)
+    numbers = store.newest(list(store.numbers(Filter(parents_only=False)) if chosen is None else chosen))
+    found: dict[int, list[EventHit]] = {}
+    is_partial = False
+    for id_ in store.scan(numbers, _tester(pattern)):
+        session = id_ >> 20
+        events = found.get(session, [])
+        if len(found) >= limit and session not in found:
+            is_partial = True
+            break
+        if len(events) < EVENTS:
+            events = events + _events(store, id_, search, query)
+            if events:
+                found[session] = events[:EVENTS]
+    lines = store.lines(list(found))
+    return Answer(
+        hits=[Hit(session=lines[number], score=0.0, events=events) for number, events in found.items() if number in lines],
+        total=len(found),
+        missing=[],
+        ignored=[],
+        is_partial=is_partial,
+        seconds=time.perf_counter() - began,
+    )
+
+
+def _events(store: Store, id_: int, search: Any, query: Query) -> list[EventHit]:
+    data = store.segment(id_)
+    if data is None:  # Forgotten meanwhile.
+        return []
+    page = Page(*data)
+    hits: list[EventHit] = []
+    for at, event in enumerate(page.events):
+        if not query.events.takes(event):
+            continue
+        spots = []
+        for match in search.finditer(page.body(at)):
+            spots.append((match.start() + event.offset, match.end() + event.offset))
+            if len(spots) >= SPOTS:
+                break
+        if spots:
+            hits.append(event_hit(page, at, spots))
+        if len(hits) >= EVENTS:
+            break
+    return hits
+
+
+def _compile(pattern: str) -> Any:
+    import re2  # Only those who ask for it pay for it.
+
+    options = re2.Options()
+    options.never_capture = True
+    options.log_errors = False
+    options.max_mem = _MEMORY
+    if not pattern:
+        raise QueryError("an empty pattern fits everything; give one that says what to find")
+    try:
+        return re2.compile("(?m)" + pattern, options)
+    except re2.error as error:
+        reason = error.args[0] if error.args else ""
+        reason = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
+        raise QueryError("not a regular expression of RE2: " + " ".join(reason.split())[:200]) from None
+    except UnicodeEncodeError:
+        raise QueryError("the pattern is not valid UTF-8") from None
+
+
+def _tester(pattern: str) -> Callable[[bytes], bool]:
+    """Whether some event of a segment may fit. Bodies stand side by side there, so what asks for an end of a line or of a word
+    would be misled at theirs: those conditions are left out, and proven event by event."""
+    try:
+        search = _compile(without_conditions(pattern)).search
+    except QueryError:
+        return bool  # Any text may.
+    return lambda data: search(data) is not None
+
+
+def without_conditions(pattern: str) -> str:
+    """The pattern without ^, $, \\b and their kin. It fits wherever the pattern itself does."""
+    out: list[str] = []
+    at = 0
+    while at < len(pattern):
+        size = _piece(pattern, at)
+        piece = pattern[at : at + size]
+        out.append("(?:)" if piece in ("^", "$", "\\b", "\\B", "\\A", "\\z", "\\Z") else piece)
+        at += size
+    return "".join(out)
+
+
+def _piece(pattern: str, at: int) -> int:
+    """The length of what stands here: an escape, a quoted text, a class of characters, or one character."""
+    if pattern.startswith("\\Q", at):
+        end = pattern.find("\\E", at + 2)
+        return (end + 2 if end >= 0 else len(pattern)) - at
+    if pattern[at] == "\\":
+        return 2
+    if pattern[at] != "[":
+        return 1
+    end = at + 1
+    end += pattern.startswith("^", end)
+    end += pattern.startswith("]", end)
+    while end < len(pattern) and pattern[end] != "]":
+        if pattern.startswith("[:", end) and (close := pattern.find(":]", end)) >= 0:
+            end = close + 2
+        else:
+            end += 2 if pattern[end] == "\\" else 1
+    return end + 1 - at
