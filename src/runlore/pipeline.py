@@ -381,7 +381,7 @@ class _Runner:
                 task, goes_on = todo.popleft()
                 result = self._here.prepare(self._job(task, goes_on))
             else:
-                while todo and (not flying or len(flying) < AHEAD_JOBS and sum(map(_part, flying)) < AHEAD_BYTES):
+                while todo and (not flying or (len(flying) < AHEAD_JOBS and sum(map(_part, flying)) < AHEAD_BYTES)):
                     task, goes_on = todo.popleft()
                     self._pool.submit(msgspec.msgpack.encode(self._job(task, goes_on)))
                     flying.append(task)

@@ -221,7 +221,7 @@ def _touches(store: Store, session: SessionLine, segments: list[int], end: list[
     """The events on a file whose path ends so, each with that path."""
     for _, events in _unpacked(store, segments):
         for event in events:
-            if not any(_ends_so(file, end[-1:]) for file in event.files):
+            if not event.files or not any(_ends_so(file, end[-1:]) for file in event.files):  # Most have none.
                 continue
             for whole in store.events(session.uid, event.seq, event.seq):
                 for name in whole.files:

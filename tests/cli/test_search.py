@@ -151,8 +151,10 @@ def test_search_says_which_word_no_session_had(run: Run, worked: Path) -> None:
     result = run("search", "build", "xyzzy")
     assert result.exit_code == 0
     assert "alpha" in result.stdout
+    assert "  without xyzzy" in result.stdout.splitlines()
     assert "no session has all words; missing: xyzzy" in result.stderr
-    assert data(run, "search", "build", "xyzzy")["missing"] == ["xyzzy"]
+    answer = data(run, "search", "build", "xyzzy")
+    assert answer["missing"] == answer["hits"][0]["missing"] == ["xyzzy"]
 
 
 def test_search_says_when_it_did_not_look_everywhere(run: Run, worked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,7 +189,7 @@ def test_an_empty_store_says_so(run: Run, home: Path, toy: Toy) -> None:
     assert "the store is empty" in result.stderr
 
 
-@pytest.mark.parametrize("words", [[], [""], ["after:soon"], ["is:blue", "x"], ["x", "--regex", "y"]])
+@pytest.mark.parametrize("words", [[], [""], ["after:soon"], ["is:blue", "x"], ["x", "--regex", "y"], ["--regex", ""]])
 def test_a_question_that_makes_no_sense_is_wrong_usage(run: Run, worked: Path, words: list[str]) -> None:
     result = run("search", *words)
     assert (result.exit_code, result.stdout) == (2, "")
@@ -198,6 +200,8 @@ def test_search_finds_a_pattern(run: Run, worked: Path) -> None:
     assert [hit["uid"] for hit in answer["hits"]] == ["toy:beta"]
     assert answer["query"] == r"Dri[a-z], dr.p"
     assert run("search", "--regex", "-am 'Re").stdout.startswith("maker ")
+    assert [hit["uid"] for hit in data(run, "search", "--regex", "flag$", "kind:user_msg")["hits"]] == []
+    assert "not everything was looked at" in run("search", "--regex", "e", "-n", "1").stderr
     assert run("search", "--regex", "xy+zzy").exit_code == 1
     assert run("search", "--regex", "(").exit_code == 2
 

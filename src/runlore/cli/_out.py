@@ -48,10 +48,12 @@ def one_line(text: str | None) -> str:
 
 def safe_json(data: bytes) -> bytes:
     """The same JSON, with the characters escaped that a terminal would obey. Damaged JSON comes out harmless as well."""
-    rest = data.translate(None, _PLAIN).decode("utf-8", "replace")  # Little is left, and soon searched.
-    if "\ufffd" not in rest and not re.search(_UNSAFE_IN_JSON, rest):
+    text = data.decode("utf-8", "replace")
+    is_whole = "\ufffd" not in text
+    # What is left without the plain characters is little, and soon searched. Of damaged bytes the rest could fall together.
+    if is_whole and not re.search(_UNSAFE_IN_JSON, data.translate(None, _PLAIN).decode()):
         return data
-    return re.sub(_UNSAFE_IN_JSON, _escape, data.decode("utf-8", "replace")).encode()
+    return re.sub(_UNSAFE_IN_JSON, _escape, text).encode()
 
 
 def _escape(found: re.Match[str]) -> str:

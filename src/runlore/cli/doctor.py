@@ -20,7 +20,7 @@ from .. import doctor, query
 from .. import store as stores
 from ..doctor import Check, Report
 from ._options import as_json
-from ._out import echo, note, one_line, paint, write_json
+from ._out import Column, echo, note, one_line, paint, write_json
 from ._words import count
 
 
@@ -42,11 +42,15 @@ def command(ctx: click.Context, full: bool, repair: bool, is_json: bool) -> None
 
 
 def show(report: Report) -> None:
-    """A line for each check with what is wrong, and what to do about it."""
-    width = max(len(check.name) for check in report.checks)
-    for check in report.checks:
-        style = "green" if check.ok else "red"
-        echo(f"{paint(sign(check.ok), style)} {check.name:{width}}  {'; '.join([looked_at(check), *map(one_line, check.notes)])}")
+    """A line for each check with what it looked at, what is wrong, and what to do about it."""
+    columns = [
+        Column("", [paint(sign(check.ok), "green" if check.ok else "red") for check in report.checks]),
+        Column("", [check.name for check in report.checks]),
+        Column("", [looked_at(check) for check in report.checks], right=True),
+    ]
+    lines = zip(*(column.lines()[1:] for column in columns), strict=True)
+    for cells, check in zip(lines, report.checks, strict=True):
+        echo(f"{'  '.join(cells)}  {'; '.join([told(check), *map(one_line, check.notes)])}".rstrip())
         for problem in check.problems:
             echo(f"    {one_line(problem)}")
         if check.count > len(check.problems):
@@ -72,8 +76,13 @@ def advice(report: Report) -> Iterator[str]:
 
 
 def looked_at(check: Check) -> str:
-    looked = f"{check.checked:,}" if check.checked == check.of else f"{check.checked:,} of {check.of:,}"
-    return f"{looked} looked at" if check.ok else f"{looked} looked at, {count(check.count, 'problem')}"
+    return f"{check.checked:,}" if check.checked == check.of else f"{check.checked:,} of {check.of:,}"
+
+
+def told(check: Check) -> str:
+    """What the check is about, in a sentence."""
+    about = (doctor.CHECKS[check.name].__doc__ or "").removesuffix(".")
+    return about if check.ok else f"{count(check.count, 'problem')}. It should be: {about[:1].lower()}{about[1:]}"
 
 
 def sign(is_ok: bool) -> str:

@@ -7,8 +7,8 @@
 
 Behind -- a word may begin with a dash. With --json an object: query, total,
 missing (words), ignored, partial, seconds, and hits: sessions as `ls` gives
-them, with score and events (ref, seq, kind, tool, ts, is_error, snippet, marks:
-where the words are in it); with --events, events instead of hits.
+them, with score, missing and events (ref, seq, kind, tool, ts, is_error,
+snippet, marks: where the words are in it); with --events, events and no hits.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ..config import Config
 from ..store import Filter, Store
 from ._hits import event_data, event_lines, heads, session_data
 from ._options import as_json, open_store
-from ._out import note, one_line, page, paint, write_json
+from ._out import fit, note, one_line, page, paint, screen, write_json
 from ._words import ago, count
 
 _EXCLUSION = re.compile(r"-(?!-|h$|n\d*$).", re.DOTALL)
@@ -52,23 +52,26 @@ class WithExclusions(click.Command):
 @click.option("-n", "--limit", type=click.IntRange(1), default=10, metavar="N", help="At most so many sessions, or events (10).")
 @click.option("--sort", type=click.Choice(["relevance", "newest"]), default="relevance", help="What comes first.")
 @click.option("--events", "is_flat", is_flag=True, help="Events alone, not under their sessions.")
-@click.option("--regex", metavar="PATTERN", help="Look through all texts, newest first; slow.")
+@click.option("--regex", metavar="PATTERN", help="Look through all texts, newest first.")
 @as_json
 @click.pass_context
 def command(ctx: click.Context, words: tuple[str, ...], limit: int, sort: str, is_flat: bool, regex: str | None, is_json: bool) -> None:
     text = " ".join(words).replace(_DASH, "-").strip()
-    if bool(text) == (regex is not None):
-        raise click.UsageError("give words to search for, or --regex with a pattern, and not both" if text else "give words to search for")
+    if not text and regex is None:
+        raise click.UsageError("give words to search for")
     with open_store() as (store, config):
         try:
-            answer = engine.search(store, text, limit=limit, sort=sort) if regex is None else engine.regex(store, regex, limit=limit)
+            if regex is None:
+                answer = engine.search(store, text, limit=limit, sort=sort)
+            else:
+                answer = engine.regex(store, regex, limit=limit, fields=text)
         except engine.QueryError as error:
             raise click.UsageError(one_line(str(error))) from None
         if is_json:
-            write_json(as_data(regex or text, answer, limit, is_flat))
+            write_json(as_data(" ".join(filter(None, (regex, text))), answer, limit, is_flat))
         elif answer.hits:
             page(as_lines(store, answer, limit, is_flat), pager=not ctx.find_root().params["no_pager"])
-            explain(answer, limit, is_flat, is_exact=regex is None and not engine.parse(text).needs_proof)
+            explain(answer, limit, is_flat, is_exact=not engine.parse(text).needs_proof)
         else:
             explain_nothing(store, config, answer, is_regex=regex is not None)
     if not answer.hits:
@@ -87,7 +90,12 @@ def as_data(text: str, answer: engine.Answer, limit: int, is_flat: bool) -> dict
     if is_flat:
         return {**about, "events": [{"uid": hit.session.uid, **event_data(hit.session.uid, event)} for hit, event in flat(answer, limit)]}
     hits = [
-        {**session_data(hit.session), "score": hit.score, "events": [event_data(hit.session.uid, event) for event in hit.events]}
+        {
+            **session_data(hit.session),
+            "score": hit.score,
+            "missing": hit.missing,
+            "events": [event_data(hit.session.uid, event) for event in hit.events],
+        }
         for hit in answer.hits
     ]
     return {**about, "hits": hits}
@@ -104,6 +112,8 @@ def as_lines(store: Store, answer: engine.Answer, limit: int, is_flat: bool) -> 
     for hit, name, head in zip(answer.hits, names, heads(sessions, names), strict=True):
         lines += [""] * bool(lines)
         lines.append(head)
+        if hit.missing:
+            lines.append(paint(fit(f"  without {', '.join(map(one_line, hit.missing))}", screen()[0]), "dim"))
         lines += event_lines([f"{name}#{event.seq}" for event in hit.events], hit.events)
     return lines
 
@@ -145,4 +155,4 @@ def caveats(answer: engine.Answer) -> Iterator[str]:
     if answer.ignored:
         yield f"not words, and ignored: {' '.join(map(one_line, answer.ignored))}"
     if answer.is_partial:
-        yield "not everything was looked at; a rarer word or a narrower filter finds the rest"
+        yield "not everything was looked at; -n, a rarer word or a narrower filter finds more"

@@ -22,6 +22,8 @@ from ..store import Store
 from .checks import CHECKS
 from .exam import Check, Exam, Finding, Kind, Progress
 
+__all__ = ["CHECKS", "Check", "Exam", "Finding", "Progress", "Report", "examine"]
+
 SHOWN = 20
 """Of the problems of a check, so many are told."""
 
@@ -78,8 +80,9 @@ def _look(exam: Exam) -> tuple[Report, dict[Kind, list[Any]]]:
 def _findings(check: Callable[[Exam], Iterator[Finding]], exam: Exam) -> Iterator[Finding]:
     try:
         yield from check(exam)
-    except StoreError as error:  # A file that is damaged may answer some questions and not others.
-        yield Finding(f"cannot be looked at: {error}")
+    except Exception as error:  # What is damaged may raise anything, and the other checks still have something to say.
+        name = "" if isinstance(error, StoreError) else f"{type(error).__name__}: "
+        yield Finding(f"cannot be looked at: {name}{error}")
 
 
 # ── repairing ────────────────────────────────────────────────────────────────────────────────────────────────────────

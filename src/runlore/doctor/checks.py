@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from ..adapters import Facts
+from ..errors import StoreError
 from ..model import BLOCK
 from ..store import DAMAGED
 from ..store.pieces import ROW, Rest, native_hash, read_row, unpack, unpack_records
@@ -45,19 +46,16 @@ def check_privacy(exam: Exam) -> Iterator[Finding]:
 
 def check_owners(exam: Exam) -> Iterator[Finding]:
     """Everything belongs to a session and to a source that are there."""
-    strays: dict[int, Counter[str]] = {}
-    for table in exam.each(("events", "segments", "streams", "natives", "aliases")):
-        sql = f"select session, count(*) from {table} where session not in (select number from sessions) group by session"
-        for session, count in exam.store.rows(sql):
-            strays.setdefault(session, Counter())[table] = count
-    for session, counts in strays.items():
+    exam.expect(5, 5)
+    for session, counts in exam.strays.items():
         text = f"session {session} is not there, but {', '.join(f'{count:,} {table}' for table, count in counts.items())} of it"
-        sources = [source for (source,) in exam.store.rows("select distinct source from streams where session = ?", (session,))]
+        sources = exam.sources_of(session)
         why_not = "no source is known" if counts["events"] and not sources else next(filter(None, map(exam.why_not, sources)), None)
         if why_not:
             yield Finding(f"{text}; cannot be made again: {why_not}")
         else:
             yield Finding(text, (("strays", session), *(("derive", source) for source in sources)))
+    exam.step(5)
     yield from _without_source(exam)
     yield from _without_stream(exam)
 
@@ -172,10 +170,11 @@ def check_copies(exam: Exam) -> Iterator[Finding]:
                 continue
             text = f"#{seq}: a copy of {origin}, which is {'a copy itself' if there else 'not there'}"
             # The original comes back when its own source is derived again; else the copy is kept whole.
-            if number in exam.miscounted and exam.why_not(source := exam.source_of(number, place)) is None:
-                yield exam.wrong_source(source, f"{exam.uid(session)}{text}")
-            else:
-                yield exam.wrong_event(session, seq, text)
+            lost = [exam.source_of(number, place)] if number in exam.miscounted else []
+            if number < 0:
+                lost = [source for stray in exam.strays for source in exam.sources_of(stray)]
+            back: tuple[Repair, ...] = tuple(("derive", source) for source in lost if exam.why_not(source) is None)
+            yield Finding(f"{exam.uid(session)}{text}", back) if back else exam.wrong_event(session, seq, text)
     if unreadable:
         yield Finding(f"{unreadable:,} copies of events that were forgotten or evicted", is_note=True)
 
@@ -216,10 +215,10 @@ def check_streams(exam: Exam) -> Iterator[Finding]:
                 lost = stream.stored.events - stream.made.events if stream.stored else 0
                 text = f"{exam.uid(session)}: {f'{lost:,} events are lost' if lost > 0 else f'{name} is {old} and should be {new}'}"
                 # Either may be what is wrong, and the source knows. Where it cannot be asked, the events are believed.
-                why_not = exam.why_not(stream.source)
-                yield exam.wrong_source(stream.source, text) if why_not is None else Finding(
-                    f"{text}; cannot be made again: {why_not}" if lost > 0 else text, (("streams", session),)
-                )
+                if (why_not := exam.why_not(stream.source)) is None:
+                    yield Finding(text, (("derive", stream.source),))
+                else:
+                    yield Finding(f"{text}; cannot be made again: {why_not}" if lost > 0 else text, (("streams", session),))
 
 
 def _unreadable(exam: Exam, session: int) -> Iterator[Finding]:
@@ -253,7 +252,8 @@ def _unreadable_facts(exam: Exam, session: int) -> Iterator[Finding]:
         try:
             msgspec.msgpack.decode(facts, type=Facts)
         except (ValueError, TypeError, msgspec.MsgspecError):
-            yield exam.wrong_source(source, f"{exam.uid(session)}: what a source says of it cannot be read")
+            repair: Repair = ("derive", source) if exam.why_not(source) is None else ("streams", session)
+            yield Finding(f"{exam.uid(session)}: what a source says of it cannot be read", (repair,))
 
 
 def check_sources(exam: Exam) -> Iterator[Finding]:
@@ -321,7 +321,12 @@ def check_index(exam: Exam) -> Iterator[Finding]:
     ids = [id_ for (id_,) in exam.store.rows("select id from segments order by id")]
     chosen = exam.spread(ids, INDEX_SAMPLE)
     exam.expect(len(chosen), len(ids))
-    for id_, text in sorted(exam.store.check_index(None if len(chosen) == len(ids) else chosen, exam.step).items()):
+    try:
+        wrong = exam.store.check_index(None if len(chosen) == len(ids) else chosen, exam.step)
+    except StoreError as error:
+        yield Finding(f"cannot be looked at: {error}", (("index", None),))
+        return
+    for id_, text in sorted(wrong.items()):
         yield Finding(f"{exam.uid(id_ >> 20)}, segment {id_ & 0xFFFFF}: {text}", (("index", id_),))
 
 
@@ -341,5 +346,3 @@ CHECKS: dict[str, Callable[[Exam], Iterator[Finding]]] = {
     "forgotten": check_forgotten,
     "index": check_index,
 }
-
-

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Any, Literal, TypeVar
@@ -118,6 +119,19 @@ class Exam:
         counts: dict[int, int] = dict(self.store.rows("select session, count(*) from events group by session"))
         return {s for s, sums in self.sums.items() if not isinstance(sums, dict) or sums["events"] != counts.get(s, 0)}
 
+    @cached_property
+    def strays(self) -> dict[int, Counter[str]]:
+        """The sessions that are not there, with how many rows of each table are left of them."""
+        found: dict[int, Counter[str]] = {}
+        for table in ("events", "segments", "streams", "natives", "aliases"):
+            sql = f"select session, count(*) from {table} where session not in (select number from sessions) group by session"
+            for session, count in self.store.rows(sql):
+                found.setdefault(session, Counter())[table] = count
+        return found
+
+    def sources_of(self, session: int) -> list[int]:
+        return [source for (source,) in self.store.rows("select distinct source from streams where session = ?", (session,))]
+
     def uid(self, session: int) -> str:
         return self.sessions[session][0] if session in self.sessions else f"session {session}"
 
@@ -190,5 +204,3 @@ def how_it_is(state: SourceState) -> Literal["gone", "same", "grown", "rewritten
     adapter = adapter_of(state)
     now = msgspec.structs.replace(old, size=stat.st_size, mtime_ns=stat.st_mtime_ns, inode=stat.st_ino)
     return "grown" if adapter is not None and adapter.follows(now, state.position) else "rewritten"
-
-

@@ -13,10 +13,10 @@ import math
 import time
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import groupby
-
-import msgspec
 
 from ..store import Filter, Store
 from ..store.words import mark
@@ -32,6 +32,9 @@ EVENTS = 3
 SAID = 2.0
 """A segment in which a person or the agent says the word counts so much more than one where only a tool does (1 to 4; without
 it 0.88): a test log has every word of its language."""
+
+TELLING = 0.1
+"""Where a word was said is not asked of one with less than so much of the weight of the rarest: nothing changes but the time."""
 
 SATURATION, LENGTH = 2.0, 0.75
 """The k and b of BM25 (k 1 to 5, b 0.5 to 1; with b = 0, where a session with many segments wins by chance, 0.85)."""
@@ -66,7 +69,8 @@ def allowed(store: Store, query: Query) -> set[int] | None:
     return chosen
 
 
-class _Word(msgspec.Struct):
+@dataclass
+class _Word:
     """A group of the query, and where the index has it."""
 
     text: str
@@ -79,11 +83,19 @@ class _Word(msgspec.Struct):
     """Not a word of the query but a part of one that no session has."""
 
     def among(self, sessions: set[int] | None) -> set[int]:
-        """Those of the sessions that have it. A few are looked up one by one, which spares making a set of a common word's."""
+        """Those of the sessions that have it; None means all."""
         if sessions is None or len(sessions) * 8 > len(self.segments):
-            here = {segment >> 20 for segment in self.segments}
-            return here if sessions is None else here & sessions
+            everywhere = self.everywhere.keys()
+            return set(everywhere) if sessions is None else everywhere & sessions
         return {session for session in sessions if _range(self.segments, session)}
+
+    def counts(self, sessions: set[int]) -> dict[int, int]:
+        """How many segments of each of the sessions have it."""
+        return self.everywhere if len(sessions) * 8 > len(self.segments) else _counts(self.segments, sessions)
+
+    @cached_property
+    def everywhere(self) -> dict[int, int]:
+        return Counter([segment >> 20 for segment in self.segments])
 
 
 class _Search:
@@ -219,17 +231,19 @@ class _Search:
 
     def _scores(self, words: list[_Word], sessions: set[int]) -> dict[int, float]:
         scores = dict.fromkeys(sessions, 0.0)
-        if not words:
-            return scores
         sizes = self.store.sizes()
-        usual = sum(sizes.values()) / max(1, len(sizes))
-        norms = {session: SATURATION * (1 - LENGTH + LENGTH * sizes.get(session, 1) / usual) for session in sessions}
+        base = SATURATION * (1 - LENGTH)
+        slope = SATURATION * LENGTH * len(sizes) / max(1, sum(sizes.values()))
+        telling = TELLING * max((word.weight for word in words), default=0.0)
         for word in words:
-            has, said = _counter(word.segments, sessions), _counter(self._postings(word.terms, said=True), sessions)
-            for session, norm in norms.items():
-                if present := has(session):
-                    count = present + SAID * said(session)
-                    scores[session] += word.weight * count / (count + norm)
+            weight, has = word.weight, word.counts(sessions)
+            if weight < telling:
+                continue
+            said = _counts(self._postings(word.terms, said=True), sessions)
+            for session in sessions:
+                if present := has.get(session):
+                    count = present + SAID * said.get(session, 0)
+                    scores[session] += weight * count / (count + base + slope * sizes.get(session, 1))
         return scores
 
     # ── where exactly ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -253,7 +267,7 @@ class _Search:
             data = self.store.segment(segment)
             if data is None:  # Forgotten meanwhile.
                 continue
-            events, seen = self._events(Page(*data), words)
+            events, seen = self._events(Page(*data), {n: word for n, word in enumerate(words) if _has(word.segments, segment)})
             shown += events
             unproven -= seen
             if shown and not unproven:
@@ -274,21 +288,22 @@ class _Search:
                 weights[segment] = weights.get(segment, 0.0) + word.weight
         return sorted(weights, key=lambda segment: (-weights[segment], segment))
 
-    def _events(self, page: Page, words: list[_Word]) -> tuple[list[tuple[float, EventHit]], set[int]]:
-        """The events that have any of the words, each with how well, and which of the words were seen in them."""
-        banned = set().union(*(finder.events_with(page) for finder in self.unwanted))
-        takes = self.query.events.takes
-        everyone = self.query.events == Chosen()
-        taken = [at not in banned and (everyone or takes(event)) for at, event in enumerate(page.events)]
-        spots: dict[int, list[tuple[int, int]]] = {at: [] for at, is_taken in enumerate(taken) if is_taken and not words}
+    def _events(self, page: Page, words: dict[int, _Word]) -> tuple[list[tuple[float, EventHit]], set[int]]:
+        """The best events that have any of the words, each with how well, and which of the words were seen in them. A word that is
+        in one of the events with rarer words is not looked for in the others."""
+        taken: Sequence[int] = range(len(page.events))
+        if self.is_picky:
+            banned = set().union(*(finder.events_with(page) for finder in self.unwanted))
+            taken = [at for at, event in enumerate(page.events) if at not in banned and self.query.events.takes(event)]
+        spots: dict[int, list[tuple[int, int]]] = {} if words else {at: [] for at in taken}
         weights: dict[int, float] = {}
         seen: set[int] = set()
-        for n, word in enumerate(words):
-            for finder in word.finders:
-                for at, found in finder.find(page, taken).items():
-                    spots.setdefault(at, []).extend(found)
-                    weights[at] = weights.get(at, 0.0) + word.weight
-                    seen.add(n)
+        for n, word in sorted(words.items(), key=lambda item: -item[1].weight):
+            likely = sorted(spots)
+            for at, places in (item for finder in word.finders for item in finder.find(page, taken, likely).items()):
+                spots.setdefault(at, []).extend(places)
+                weights[at] = weights.get(at, 0.0) + word.weight
+                seen.add(n)
         # Only the best are made into something to show: a common word is in every event.
         value = {at: (weights.get(at, 0.0) + 1e-9) * _WEIGHT.get(page.events[at].kind, 0.8) for at in spots}
         best = heapq.nlargest(EVENTS, spots, key=lambda at: (value[at], -at))
@@ -309,11 +324,11 @@ def _has(segments: Sequence[int], segment: int) -> bool:
     return at < len(segments) and segments[at] == segment
 
 
-def _counter(segments: list[int], sessions: set[int]) -> Callable[[int], int]:
-    """How many segments a session has: counted all at once, or looked up when it is asked of a few sessions."""
-    if len(sessions) * 8 > len(segments):
-        return Counter([segment >> 20 for segment in segments]).__getitem__
-    return lambda session: len(_range(segments, session))
+def _counts(segments: Sequence[int], sessions: set[int]) -> dict[int, int]:
+    """How many of the segments each of the sessions has, and some others perhaps: counted all at once, or looked up for a few."""
+    if len(sessions) * 8 < len(segments):
+        return {session: len(found) for session in sessions if (found := _range(segments, session))}
+    return Counter([segment >> 20 for segment in segments])
 
 
 def _union(found: list[list[int]]) -> list[int]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import apsw
 import msgspec
@@ -20,6 +20,8 @@ from . import DAMAGED, Counted, Row, Segment
 from ._sqlite_put import Writer
 from ._sqlite_read import Reader
 from .pieces import LENGTH, OFFSET, PARENT, SEQ, pack_one, read_row, unpack
+
+T = TypeVar("T")
 
 BACKUP_PAGES = 1000
 """Pages of 8 KB that are copied between two looks at the clock."""
@@ -74,7 +76,7 @@ class Checker(Writer):
                     for n, block in enumerate(blocks)
                     for row in self._rows(session, block * BLOCK, (block + 1) * BLOCK - 1)
                 )
-                known = _decode_tally(stored[home])
+                known = _decode(stored[home], Tally)
                 found.append(Counted(block=home, source=source, stored=known, made=made, is_ordered=home == blocks[0]))
         return found
 
@@ -93,6 +95,8 @@ class Checker(Writer):
     def recount(self, sessions: Sequence[int], *, streams: bool = False) -> None:
         with self.transaction(), _told(self.url):
             for session in sessions:
+                if streams:
+                    self._salvage("session = ?", (session,))
                 for counted in self.tallies(session) if streams else ():
                     better = msgspec.msgpack.encode(counted.better)
                     self.db.execute("update streams set tally = ? where session = ? and block = ?", (better, session, counted.block))
@@ -110,7 +114,29 @@ class Checker(Writer):
         # Where nothing was read a sync sees nothing to replace, hence an offset that is not 0; the reading sets it right.
         sql = f'update sources set adapter_version = {DAMAGED}, "offset" = max("offset", 1) where number = ?'
         with self.transaction(), _told(self.url):
-            self.db.executemany(sql, ((number,) for number in sources))
+            for number in sources:
+                self.db.execute(sql, (number,))
+                self._salvage("source = ?", (number,))
+
+    def _salvage(self, where: str, bindings: tuple[Any, ...]) -> None:
+        """Puts what the session says in the place of what its streams say, where that cannot be read: no sync could go on."""
+        for session, block, facts, tally in self._all(f"select session, block, facts, tally from streams where {where}", bindings):
+            row = self._one(
+                "select native_session_id, title, cwd, git_branch, model, task_ref, parent_uid, relation from sessions where number = ?",
+                (session,),
+            )
+            if row is None:
+                continue
+            native_id, title, cwd, branch, model, task, parent, relation = row
+            known = Facts(
+                native_session_id=native_id, title=title, title_rank=1, cwd=cwd, git_branch=branch, model=model, task_ref=task,
+                parent_uid=parent, relation=relation,
+            )  # fmt: skip
+            better = (_decode(facts, Facts) or known, _decode(tally, Tally) or Tally())
+            self.db.execute(
+                "update streams set facts = ?, tally = ? where session = ? and block = ?",
+                (*map(msgspec.msgpack.encode, better), session, block),
+            )
 
     def drop_strays(self, sessions: Sequence[int]) -> None:
         with self.transaction(), _told(self.url):
@@ -179,7 +205,7 @@ class _Aside:
         self.db = apsw.Connection("")
         self.db.execute("attach ? as store", (path,))
         sql = str(self.db.execute("select sql from store.sqlite_schema where name = 'search'").get)
-        self.db.execute(f"create virtual table made {sql[sql.lower().index('using'):]}")
+        self.db.execute(f"create virtual table made {sql[sql.lower().index('using') :]}")
         self.db.execute("create virtual table temp.stored_words using fts5vocab('store', 'search', 'instance')")
         self.db.execute("create virtual table temp.made_words using fts5vocab('main', 'made', 'instance')")
         self.db.execute("create table chosen (id integer primary key)")
@@ -254,9 +280,9 @@ def _insert(db: apsw.Connection, table: str, id_: int, segment: Segment) -> None
     db.execute(sql, (id_, segment.prompt, segment.reply, segment.tool))
 
 
-def _decode_tally(blob: bytes) -> Tally | None:
+def _decode(blob: bytes, kind: type[T]) -> T | None:
     try:
-        return msgspec.msgpack.decode(blob, type=Tally)
+        return msgspec.msgpack.decode(blob, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, TypeError):
         return None
 
