@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
@@ -15,9 +16,9 @@ import pytest
 
 from runlore import config as config_module
 from runlore import pipeline
-from runlore.adapters import Normalized, Record, Source
+from runlore.adapters import Normalized, Position, Record, Source
 from runlore.config import Config, Exclude, ExtraRoot, Redact, SourceConfig
-from runlore.errors import StoreBusy, StoreError
+from runlore.errors import ReadError, StoreBusy, StoreError
 from runlore.model import BLOCK
 from runlore.store import Filter, Store, open_store
 from tests.toy import Toy, line
@@ -164,8 +165,6 @@ def test_a_read_that_fails_is_tried_again_the_next_time(
     toy: Toy,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from runlore.errors import ReadError
-
     append(root / "s1.jsonl", line(id="a", text="one"))
 
     def fail(source: object, since: object) -> Iterator[object]:
@@ -228,6 +227,168 @@ def test_a_newer_adapter_can_read_what_was_stored_in_many_batches(
     events = store.events("toy:s1")
     assert len(events) == 40
     assert {e.native_id: e.seq for e in events if e.seq < BLOCK} == {f"n{n}": n for n in range(20)}
+
+
+@pytest.mark.parametrize("is_there", [True, False], ids=["read again", "from the kept records"])
+def test_a_newer_adapter_keeps_what_is_gone_from_its_source(
+    store: Store, sync: Callable[..., pipeline.Report], root: Path, toy: Toy, monkeypatch: pytest.MonkeyPatch, is_there: bool
+) -> None:
+    monkeypatch.setattr("runlore.prepare.BATCH_BYTES", 100)
+    append(root / "s1.jsonl", *(line(id=f"n{n}", text=f"old{n}", tokens=1) for n in range(9)))
+    sync()
+    (root / "s1.jsonl").write_bytes(b"".join(line(id=f"n{n}", text=f"old{n}", tokens=1) for n in range(6, 12)))
+    sync()
+    if not is_there:
+        (root / "s1.jsonl").unlink()
+    toy.version, toy.shout = 2, True
+    assert sync().found["outdated"] == 1
+    events = store.events("toy:s1")
+    assert {e.native_id: e.is_gone for e in events} == {f"n{n}": n < 6 for n in range(12)}
+    bodies = store.bodies("toy:s1")
+    assert sorted(bodies.values()) == sorted([f"old{n}" for n in range(6)] + [f"OLD{n}" for n in range(6, 12)])
+    session = store.session("toy:s1")
+    assert session is not None
+    assert (session.events, session.cost.output_tokens) == (12, 12)
+
+
+def test_a_file_rewritten_before_a_newer_adapter_reads_it_loses_nothing(
+    store: Store, sync: Callable[..., pipeline.Report], root: Path, toy: Toy
+) -> None:
+    append(root / "s1.jsonl", line(id="a", text="one"), line(id="b", text="two"))
+    sync()
+    (root / "s1.jsonl").write_bytes(line(id="c", text="three"))
+    toy.version = 2
+    sync()
+    assert sorted(store.bodies("toy:s1").values()) == ["one", "three", "two"]
+
+
+def test_a_read_that_fails_halfway_leaves_what_was_there(
+    store: Store, sync: Callable[..., pipeline.Report], root: Path, toy: Toy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("runlore.prepare.BATCH_BYTES", 100)
+    append(root / "s1.jsonl", *(line(id=f"n{n}", text=f"word{n}") for n in range(20)))
+    append(root / "s2.jsonl", line(id="x", text="fine"))
+    sync()
+    toy.version, toy.shout = 2, True
+    real, reads = toy.read, []
+
+    def read(source: Source, since: Position | None) -> Iterator[Record]:
+        reads.append(source.path)
+        if source.path.endswith("s1.jsonl") and len(reads) > 4:
+            raise ReadError(source.path, "input/output error")
+        return real(source, since)
+
+    monkeypatch.setattr(toy, "read", read)
+    assert sync().problems == [(str(root / "s1.jsonl"), "input/output error")]
+    assert list(store.bodies("toy:s1").values()) == [f"word{n}" for n in range(20)]
+    assert store.bodies("toy:s2") == {0: "FINE"}
+
+
+def test_a_file_replaced_between_two_parts_is_read_again_the_next_time(
+    store: Store, sync: Callable[..., pipeline.Report], root: Path, toy: Toy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("runlore.prepare.BATCH_BYTES", 100)
+    file = root / "s1.jsonl"
+    append(file, *(line(id=f"n{n}", text=f"word{n}") for n in range(20)))
+    real, reads = toy.read, []
+
+    def read(source: Source, since: Position | None) -> Iterator[Record]:
+        reads.append(source.path)
+        found = list(real(source, since))
+        if len(reads) == 2:
+            file.write_bytes(b"".join(line(id=f"m{n}", text=f"other{n}") for n in range(30)))
+        return iter(found)
+
+    monkeypatch.setattr(toy, "read", read)
+    assert "replaced while it was read" in sync().problems[0][1]
+    sync()
+    assert {f"other{n}" for n in range(30)} <= set(store.bodies("toy:s1").values())
+
+
+def test_an_event_that_comes_back_is_no_longer_gone(store: Store, sync: Callable[..., pipeline.Report], root: Path) -> None:
+    whole = line(id="a", text="one") + line(id="b", text="two")
+    (root / "s1.jsonl").write_bytes(whole)
+    sync()
+    (root / "s1.jsonl").write_bytes(line(id="b", text="two"))
+    sync()
+    assert [e.is_gone for e in store.events("toy:s1")] == [True, False]
+    assert [store.record_of("toy:s1", seq) for seq in (0, 1)] == [None, (str(root / "s1.jsonl"), 0)]
+    (root / "s1.jsonl").write_bytes(whole)
+    sync()
+    assert [e.is_gone for e in store.events("toy:s1")] == [False, False]
+    assert store.record_of("toy:s1", 1) == (str(root / "s1.jsonl"), 1)
+
+
+def test_sources_that_were_not_looked_for_are_not_missing(store: Store, sync: Callable[..., pipeline.Report], root: Path) -> None:
+    append(root / "s1.jsonl", line(id="a"))
+    sync()
+    assert sync(config={"sources": {"toy": SourceConfig(enabled=False)}}).found == {}
+    assert sync(config={"sources": {"toy": SourceConfig(roots=["/nowhere"])}}).found == {}
+    session = store.session("toy:s1")
+    assert session is not None
+    assert session.source_missing_at is None
+
+
+def test_a_root_that_was_away_for_a_while_is_back(store: Store, sync: Callable[..., pipeline.Report], root: Path) -> None:
+    append(root / "s1.jsonl", line(id="a"))
+    sync()
+    root.rename(root.with_name("unmounted"))
+    assert sync().found == {"missing": 1}
+    root.with_name("unmounted").rename(root)
+    assert sync().found == {"back": 1, "unchanged": 1}
+    session = store.session("toy:s1")
+    assert session is not None
+    assert session.source_missing_at is None
+
+
+def test_newer_rules_reach_a_source_that_grew_in_the_same_sync(store: Store, sync: Callable[..., pipeline.Report], root: Path) -> None:
+    append(root / "s1.jsonl", line(id="a", text="ticket ACME-12345678 is open"))
+    sync()
+    append(root / "s1.jsonl", line(id="b", text="more"))
+    sync(config={"redact": Redact(rules=[{"name": "acme", "pattern": "ACME-[0-9]{8}"}])})
+    assert "ACME-12345678" not in str(store.bodies("toy:s1")) + str(list(store.records(str(root / "s1.jsonl"))))
+    held = b"".join(file.read_bytes() for file in Path(store.url).parent.glob("runlore.db*"))
+    assert b"12345678" not in held, "also not in what the file no longer uses"
+
+
+def test_a_forgotten_file_is_not_read_again(store: Store, sync: Callable[..., pipeline.Report], root: Path) -> None:
+    append(root / "s1.jsonl", line(id="a", text="private"))
+    sync()
+    store.forget(["toy:s1"], datetime.now(UTC))
+    append(root / "s1.jsonl", line(title="also private"), line(id="b", text="private too"))
+    assert sync().found == {"unchanged": 1}
+    assert (store.sessions(Filter()), list(store.records(str(root / "s1.jsonl")))) == ([], [])
+
+
+def test_two_agents_may_share_a_folder(store: Store, config: Config, root: Path, toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
+    from runlore import adapters
+
+    twin = Toy()
+    twin.name = "twin"
+    monkeypatch.setattr(adapters, "names", lambda: ("toy", "twin"))
+    monkeypatch.setattr(adapters, "get", lambda name: {"toy": toy, "twin": twin}[name])
+    append(root / "s1.jsonl", line(id="a"))
+    assert pipeline.sync(store, config).found == {"new": 2}
+    assert sorted(store.uids(Filter())) == ["toy:s1", "twin:s1"]
+    assert pipeline.sync(store, config).found == {"unchanged": 2}
+
+
+def test_a_broken_adapter_is_a_problem_and_the_others_are_read(
+    store: Store, config: Config, root: Path, toy: Toy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from runlore import adapters
+    from runlore.errors import ConfigError
+
+    def get(name: str) -> Toy:
+        if name == "bad":
+            raise ConfigError("adapter 'bad' cannot be loaded")
+        return toy
+
+    monkeypatch.setattr(adapters, "names", lambda: ("bad", "toy"))
+    monkeypatch.setattr(adapters, "get", get)
+    append(root / "s1.jsonl", line(id="a"))
+    report = pipeline.sync(store, config)
+    assert (report.found, report.problems) == ({"new": 1}, [("bad", "adapter 'bad' cannot be loaded")])
 
 
 def test_excluded_folders_and_repositories_are_not_stored(store: Store, sync: Callable[..., pipeline.Report], root: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,7 +15,8 @@ from runlore import config as config_module
 from runlore import pipeline, query
 from runlore.config import Config
 from runlore.errors import Ambiguous, ModelError, NotFound, StoreError
-from runlore.store import Filter, SessionLine, Store, open_store
+from runlore.places import Places
+from runlore.store import FORGOTTEN, Filter, SessionLine, Store, open_store
 from tests.toy import Toy, line
 
 NOW = datetime(2026, 3, 14, 15, 9, 26, tzinfo=UTC)
@@ -165,6 +168,20 @@ def test_records_that_were_not_kept_are_told(config: Config, home: Path, toy: To
     made.close()
 
 
+def test_records_are_those_of_the_file_that_an_event_is_in(config: Config, home: Path, toy: Toy) -> None:
+    (home / ".toy").mkdir()
+    made = open_store(config.store)
+    for n, name in enumerate(("one", "two")):
+        (home / f".toy/{name}.jsonl").write_bytes(
+            line(s="a", id=f"{n}a", text=f"first of {name}") + line(s="a", id=f"{n}b", text=f"of {name}")
+        )
+        pipeline.sync(made, config)
+    events = made.events("toy:a")
+    assert [json.loads(next(query.raw_records(made, "toy:a", event.seq)))["id"] for event in events] == ["0a", "0b", "1a", "1b"]
+    assert [json.loads(record)["id"] for record in query.raw_records(made, "toy:a")] == ["0a", "0b", "1a", "1b"]
+    made.close()
+
+
 def test_a_missing_store_says_what_to_do(config: Config) -> None:
     with pytest.raises(StoreError, match="run `runlore sync`"):
         query.open_for_reading(config)
@@ -192,3 +209,56 @@ def test_what_will_soon_be_deleted_and_is_not_stored_is_counted(
     (risk,) = query.sources_at_risk(store, config, later)
     assert (risk.agent, risk.sources, risk.days_left) == ("toy", 1, 4.0)
     assert query.sources_at_risk(store, config, datetime.now(UTC) + timedelta(days=20)) == []
+
+
+# ── what is stored with its size, but not all of what is in it ───────────────────────────────────────────────────────
+def risks_of(store: Store, config: Config, monkeypatch: pytest.MonkeyPatch) -> int:
+    monkeypatch.setattr(Toy, "keeps_days", 30, raising=False)
+    return sum(risk.sources for risk in query.sources_at_risk(store, config, datetime.now(UTC) + timedelta(days=26)))
+
+
+def test_a_source_that_could_not_be_read_is_at_risk(config: Config, store: Store, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert risks_of(store, config, monkeypatch) == 0
+    known = store.sources()[str(home / ".toy/0.jsonl")].source
+    store.touch(known, adapter_version=1, redact_version="", problem="permission denied")
+    assert risks_of(store, config, monkeypatch) == 1
+
+
+def test_a_source_that_was_read_in_part_is_at_risk(config: Config, store: Store, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = home / ".toy/0.jsonl"
+    state = store.sources()[str(path)]
+    with path.open("ab") as file:
+        file.write(line(s="abcdefgh-1", id="more", text="not read yet"))
+    store.touch(msgspec.structs.replace(state.source, size=path.stat().st_size), adapter_version=1, redact_version="")
+    assert risks_of(store, config, monkeypatch) == 1
+
+
+def test_a_last_line_that_was_never_finished_is_no_risk(config: Config, store: Store, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with (home / ".toy/0.jsonl").open("ab") as file:
+        file.write(b'{"s": "abc')
+    pipeline.sync(store, config)
+    assert risks_of(store, config, monkeypatch) == 0
+
+
+@pytest.mark.parametrize("problem", [FORGOTTEN, "excluded"])
+def test_what_is_left_out_on_purpose_is_no_risk(
+    config: Config, store: Store, home: Path, monkeypatch: pytest.MonkeyPatch, problem: str
+) -> None:
+    known = store.sources()[str(home / ".toy/0.jsonl")].source
+    problem = Places(config).excluded if problem == "excluded" else problem
+    store.touch(known, adapter_version=1, redact_version="", problem=problem)
+    assert risks_of(store, config, monkeypatch) == 0
+
+
+def test_after_a_sync_that_could_not_read_everything_we_look(
+    config: Config, store: Store, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Toy, "keeps_days", 30, raising=False)
+    late = home / ".toy/late.jsonl"
+    late.write_bytes(line(s="late", id="late", text="x"))
+    os.utime(late, (0, 0))
+    query.synced_mark(config).touch()
+    assert query.sources_at_risk(store, config, datetime.now(UTC)) == []
+    query.synced_mark(config).write_text("1\n")
+    (risk,) = query.sources_at_risk(store, config, datetime.now(UTC))
+    assert risk.sources == 1

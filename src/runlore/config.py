@@ -1,7 +1,7 @@
 """Where things are and what the user wants: environment over `config.toml` over default.
 
     store = "~/.runlore/runlore.db"       # or RUNLORE_STORE
-    raw = "keep"                          # "drop": do not keep the native records
+    raw = "keep"                          # "drop": keep no further native records (those there are stay)
 
     [sources.<agent>]
     enabled = true
@@ -101,6 +101,8 @@ def make_home(home: Path) -> None:
     """Makes the folder when it is missing, readable by this user alone."""
     try:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if os.name == "posix" and home.stat().st_mode & 0o077:
+            home.chmod(0o700)
     except OSError as error:
         raise ConfigError(f"{home}: {error.strerror}; set RUNLORE_HOME to a folder that can be written") from None
 

@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from . import adapters
-from .adapters import Adapter, Source
+from .adapters import Adapter, Position, Record, Source
 from .config import Config
-from .errors import ConfigError
+from .errors import ConfigError, ReadError
 from .places import Places
-from .store import Batch, Filter, Put, SourceState, Store
+from .store import FORGOTTEN, Batch, Filter, Put, Resume, SourceState, Store
 
 if TYPE_CHECKING:
     from ._pool import Pool
@@ -139,39 +139,51 @@ class _Sync:
     def __init__(self, store: Store, config: Config, agents: Sequence[str], roots: Sequence[str], report: Report) -> None:
         self.store, self.config, self.report = store, config, report
         self.agents, self.roots = agents, roots
+        self.looked_in: set[tuple[str, str]] = set()
         self.places = Places(config)
 
     # ── what is there ────────────────────────────────────────────────────────────────────────────────────────────────
-    def discover(self) -> dict[str, Source]:
-        """Every source of the chosen agents by path, in the order in which they were last written."""
-        found: dict[str, Source] = {}
+    def discover(self) -> list[Source]:
+        """Every source of the chosen agents, in the order in which they were last written."""
+        found: dict[tuple[str, str], Source] = {}
         for name in self.agents or adapters.names():
             setting = self.config.sources.get(name)
             if setting is not None and not setting.enabled and not self.agents:
                 continue
-            adapter = adapters.get(name)
-            for root, machine in find_roots(self.config, adapter, self.roots):
-                for source in adapter.discover(root):
-                    if machine is not None:
-                        source = msgspec.structs.replace(source, machine=machine)
-                    if found.setdefault(source.path, source) is source:
-                        self.report.agents[name] = self.report.agents.get(name, 0) + 1
+            try:
+                adapter = adapters.get(name)
+                for root, machine in find_roots(self.config, adapter, self.roots):
+                    self.looked_in.add((name, str(root)))
+                    for source in adapter.discover(root):
+                        if machine is not None:
+                            source = msgspec.structs.replace(source, machine=machine)
+                        if found.setdefault((name, source.path), source) is source:
+                            self.report.agents[name] = self.report.agents.get(name, 0) + 1
+            except Exception as error:  # An adapter is someone else's code: its failure costs its sources, not the sync.
+                if self.agents and isinstance(error, ConfigError):
+                    raise
+                self.report.problems.append((name, f"{error}" if isinstance(error, ConfigError) else f"{type(error).__name__}: {error}"))
         # What was written first is read first: a copy then finds its original already stored.
-        return dict(sorted(found.items(), key=lambda item: (item[1].mtime_ns, item[0])))
+        return sorted(found.values(), key=lambda source: (source.mtime_ns, source.path, source.agent))
 
-    def plan(self, found: dict[str, Source]) -> tuple[list[Task], list[int], list[tuple[int, Source]]]:
-        """What to do, which sources are missing, and which have moved. Looks into a source only when it has changed."""
-        known = self.store.sources()
-        lost = {path: state for path, state in known.items() if path not in found and self._looked_for(state.source)}
+    def plan(self, found: list[Source]) -> tuple[list[Task], list[int], list[tuple[int, Source]]]:
+        """What to do, which sources are missing, and which are elsewhere or back. Looks into a source only when it changed."""
+        known = {(name, path): state for name in {agent for agent, _ in self.looked_in} for path, state in self.store.sources(name).items()}
+        here = {(source.agent, source.path) for source in found}
+        lost = {key: state for key, state in known.items() if key not in here and (key[0], state.source.root) in self.looked_in}
         counts: Counter[str] = Counter()
         tasks: list[Task] = []
         outdated: list[Task] = []
         moved: list[tuple[int, Source]] = []
-        for path, source in found.items():
-            state = known.get(path)
-            if state is None and lost and (state := _moved_from(source, lost)) is not None:
+        for source in found:
+            state = known.get((source.agent, source.path))
+            if state is None and lost and (state := _moved_from(source, list(lost.values()))) is not None:
+                counts["moved"] += 1
                 moved.append((state.number, source))
-                del lost[state.source.path]
+                del lost[source.agent, state.source.path]
+            elif state is not None and state.missing_at is not None:
+                counts["back"] += 1
+                moved.append((state.number, source))
             why = self._what_to_do(source, state)
             counts[why or "unchanged"] += 1
             if why is not None:
@@ -181,37 +193,34 @@ class _Sync:
             for state in lost.values()
             if state.position.records
             and _version(state.source.agent) not in (state.adapter_version, None)
-            # Where not all records are kept, deriving from them would lose what only the events still say.
             and self.store.kept_count(state.number) == state.position.records
         ]
         missing = [state.number for state in lost.values() if state.missing_at is None]
-        counts.update({"missing": len(missing), "moved": len(moved), "outdated": sum(task.is_gone for task in outdated)})
+        counts.update({"missing": len(missing), "outdated": sum(task.is_gone for task in outdated)})
         self.report.found = {word: count for word, count in counts.items() if count}
         # What an older adapter derived is still good to read: it comes last, the newest first.
         tasks += sorted(outdated, key=lambda task: (-task.source.mtime_ns, task.source.path))
         self.report.size = sum(task.size for task in tasks)
         return tasks, missing, moved
 
-    def _looked_for(self, source: Source) -> bool:
-        """Whether this sync would have found the source if it were there."""
-        if self.agents and source.agent not in self.agents:
-            return False
-        return not self.roots or source.root in {str(_absolute(root)) for root in self.roots}
-
     def _what_to_do(self, source: Source, state: SourceState | None) -> str | None:
         if state is None:
             return "new"
+        if state.problem == FORGOTTEN:
+            return None
         old = state.source
         same = (source.size, source.mtime_ns, source.inode) == (old.size, old.mtime_ns, old.inode)
-        if state.position.offset == 0:  # Nothing was taken from it: empty, unreadable, or left out by the rules of that day.
-            settled = state.problem is None or state.problem == self.places.excluded
-            return None if same and settled else "new"
-        adapter = adapters.get(source.agent)
-        if state.adapter_version != adapter.version:
-            return "outdated"
-        if same and state.problem is None:
+        if same and state.problem == self.places.excluded:
             return None
-        return "grown" if adapter.follows(source, state.position) else "rewritten"
+        if state.position.offset == 0:  # Nothing was taken from it: empty, unreadable, or left out by the rules of that day.
+            return None if same and state.problem is None else "new"
+        adapter = adapters.get(source.agent)
+        is_old = state.adapter_version != adapter.version
+        if same and state.problem is None and not is_old:
+            return None
+        if not adapter.follows(source, state.position):
+            return "rewritten"
+        return "outdated" if is_old else "grown"
 
     def note(self, missing: list[int], moved: list[tuple[int, Source]]) -> None:
         """Keeps what the plan found out about where sources are."""
@@ -240,8 +249,12 @@ class _Sync:
                     self._note_problem(task.source, result.problem)
                 if result.batch is not None:
                     size = result.batch.size
-                    touched |= self._keep(task, result.batch, runner)
-                    _count(self.report.redacted, result.redacted)
+                    try:
+                        touched |= self._keep(task, result.batch, runner)
+                        _count(self.report.redacted, result.redacted)
+                    except (ReadError, OverflowError, UnicodeError) as error:  # A value that no database takes costs its source.
+                        runner.leave(task)
+                        self._note_problem(task.source, getattr(error, "reason", None) or f"it cannot be stored: {error}")
                     commits.step(size)
                 if progress:
                     progress.advance(0 if result.more else 1, size)
@@ -250,6 +263,8 @@ class _Sync:
 
     def _note_problem(self, source: Source, problem: str) -> None:
         self.report.problems.append((source.path, problem))
+        if not source.path.isprintable():  # Bytes that are no text cannot name it in the store.
+            return
         self.store.touch(source, adapter_version=adapters.get(source.agent).version, redact_version="", problem=problem)
 
     def _keep(self, task: Task, batch: Batch, runner: _Runner) -> set[str]:
@@ -298,6 +313,8 @@ class _Sync:
             for number, _ in stale:
                 self.store.redact_again(number, version, cleaner)
             stale = self.store.unredacted(version)
+        if cleaner.hits:
+            self.store.purge()
         _count(self.report.redacted, cleaner.hits)
 
 
@@ -308,10 +325,10 @@ def _version(agent: str) -> int | None:
         return None
 
 
-def _moved_from(source: Source, lost: dict[str, SourceState]) -> SourceState | None:
+def _moved_from(source: Source, lost: list[SourceState]) -> SourceState | None:
     """The vanished source that this new one is: the same file, or one of the same name that begins with what was read."""
     adapter = adapters.get(source.agent)
-    for state in lost.values():
+    for state in lost:
         old = state.source
         if old.agent != source.agent or not 0 < state.position.offset <= source.size:
             continue
@@ -366,6 +383,7 @@ class _Runner:
 
             self._pool = Pool(workers, start, msgspec.msgpack.encode(self._setting))
         self._left: set[str] = set()
+        self._kept: dict[str, _Kept] = {}
 
     @cached_property
     def _here(self) -> Preparer:
@@ -394,12 +412,14 @@ class _Runner:
         """This batch and all that follow it in the same source, prepared here one after another."""
         self.leave(task)
         yield batch
-        more = not task.is_gone
+        more = not (self._kept[task.source.path].is_done if task.is_gone else batch.position.offset >= task.source.size)
         while more:
             result = self._here.prepare(self._job(task, goes_on=True))
+            if result.problem is not None:  # Half of it must not stand in for the whole.
+                raise ReadError(task.source.path, result.problem)
             if result.batch is not None:
                 yield result.batch
-            more = result.more
+            more = not self._kept[task.source.path].is_done if task.is_gone else result.more
 
     def leave(self, task: Task) -> None:
         """Reads no further in this source."""
@@ -411,15 +431,46 @@ class _Runner:
         known = task.known
         if goes_on:
             known = self._store.sources(task.source.agent)[task.source.path]
+        if known is not None and task.is_gone:
+            kept = self._kept.setdefault(task.source.path, _Kept(self._store.kept(known.number), known.position))
+            since, records, until = kept.take()
+            resume = self._store.resume(known.number) if goes_on else Resume()
+            return Job(source=task.source, since=since, resume=resume, kept=records, until=until)
         if known is not None and (goes_on or task.why == "grown"):
             return Job(source=task.source, since=known.position, resume=self._store.resume(known.number))
-        if known is not None and task.is_gone:
-            return Job(source=task.source, kept=list(self._store.kept(known.number)), until=known.position)
         return Job(source=task.source)
 
     def close(self) -> None:
         if self._pool is not None:
             self._pool.close()
+
+
+class _Kept:
+    """The records that the store kept of a source, a part at a time, as reading the source would give them."""
+
+    def __init__(self, records: Iterator[Record], end: Position) -> None:
+        self._records, self._end = records, end
+        self._next = next(records, None)
+        self._at: Position | None = None
+
+    @property
+    def is_done(self) -> bool:
+        return self._next is None
+
+    def take(self) -> tuple[Position | None, list[Record], Position]:
+        """Where the part begins, the part, and where it ends."""
+        from .prepare import BATCH_BYTES
+
+        since, size = self._at, 0
+        records: list[Record] = []
+        # A file beside the source goes with the record that follows it.
+        while self._next is not None and (size < BATCH_BYTES or self._next.aside is not None or records[-1].aside is not None):
+            records.append(self._next)
+            size += len(self._next.data)
+            self._next = next(self._records, None)
+        done = (since.records if since else 0) + sum(record.aside is None for record in records)
+        self._at = self._end if self._next is None else Position(offset=self._next.offset, records=done)
+        return since, records, self._at
 
 
 def _part(task: Task) -> int:

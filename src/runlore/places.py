@@ -57,7 +57,9 @@ class Places:
 def git_remote(folder: Path) -> str | None:
     """`owner/name` out of the remote of the repository that a folder is in, or the name of the repository's folder."""
     try:
-        if not folder.is_dir():  # Elsewhere, or gone: a repository further up is not its own.
+        # What a transcript names may be anywhere: not our own folder, not another machine's, and not what is gone, whose
+        # repository further up is not its own.
+        if not folder.is_absolute() or str(folder).startswith(("\\\\", "//")) or not folder.is_dir():
             return None
         for place in (folder, *folder.parents):
             git = place / ".git"
@@ -68,7 +70,8 @@ def git_remote(folder: Path) -> str | None:
                     git = git.parent.parent
                     place = git.parent
             if git.is_dir():
-                return _remote_in((git / "config").read_text(encoding="utf-8", errors="replace")) or place.name
+                config = git / "config"
+                return _remote_in(config.read_text(encoding="utf-8", errors="replace") if config.is_file() else "") or place.name
     except (OSError, ValueError):  # Not there, not ours to read, or no path at all.
         pass
     return None

@@ -21,7 +21,17 @@ from .errors import ReadError
 from .model import SessionEvent
 from .redact import Redactor, load_key, rules_from_config
 from .store import Batch, Piece, Resume, StreamState
-from .store.pieces import make_row, native_hash, pack, pack_records, redact_record, update_facts
+from .store.pieces import (
+    clean_carry,
+    clean_facts,
+    hidden_id,
+    make_row,
+    native_hash,
+    pack,
+    pack_records,
+    redact_record,
+    update_facts,
+)  # fmt: skip
 from .timeline import Tally
 
 BATCH_BYTES = 8 * 1024 * 1024
@@ -85,37 +95,40 @@ class Preparer:
 
     def prepare(self, job: Job) -> Result:
         """Takes the next part of the source. A source that cannot be read is a result too, not an exception."""
-        adapter = adapters.get(job.source.agent)
         since = job.since or Position(offset=0)
         try:
+            adapter = adapters.get(job.source.agent)
             lines = iter(job.kept) if job.kept is not None else adapter.read(job.source, job.since)
             records, more = _take(lines, BATCH_BYTES if job.kept is None else None)
             normalized = adapter.normalize(job.source, records, job.resume.carry)
             position = _position(adapter, job, since, records)
+            if job.since is not None and job.kept is None and not adapter.follows(job.source, job.since):
+                return Result(problem="it was replaced while it was read; it is read again the next time")
         except ReadError as error:
             return Result(problem=error.reason)
         except Exception as error:  # An adapter is someone else's code: its failure costs this source, not the sync.
             return Result(problem=f"the {job.source.agent} adapter failed: {type(error).__name__}: {error}")
         hits = dict(self.redactor.hits) if self.redactor else {}
         clean = self._clean(adapter, records, since.records)
+        # Counted in the records alone: an event repeats what its record said.
+        found = {kind: n - hits.get(kind, 0) for kind, n in self.redactor.hits.items()} if self.redactor else {}
         # Until its last part is stored, a source is not as it was found: killed in between, the next sync goes on.
         source = msgspec.structs.replace(job.source, mtime_ns=0) if more else job.source
         batch = Batch(
             source=source,
             since=since.offset,
             position=position,
-            carry=normalized.carry,
+            carry=self._clean_carry(normalized.carry),
             adapter_version=adapter.version,
             redact_version=self.redact_version,
             pieces=self._pieces(job, normalized, clean),
             aliases=_aliases(job.source.agent, normalized),
             records=pack_records(self._keep(adapter, records, since.records, clean), since.records) if self.setting.raw else [],
-            merged=normalized.merged,
+            merged={self._text(word): count for word, count in normalized.merged.items()},
             skips=normalized.skips,
             size=position.offset - since.offset,
             is_gone=job.kept is not None,
         )
-        found = {kind: n - hits.get(kind, 0) for kind, n in self.redactor.hits.items()} if self.redactor else {}
         return Result(batch=batch, more=more, redacted={kind: n for kind, n in found.items() if n})
 
     def _clean(self, adapter: Adapter, records: list[Record], first: int) -> dict[int, bytes]:
@@ -161,8 +174,11 @@ class Preparer:
         for event, body, parent, original in zip(found.events, found.bodies, found.parents, found.originals, strict=True):
             part = parts[event.session_uid]
             part.chain(event, body)
+            native = event.native_id
             if event.record in dirty and self.redactor is not None:
                 event, body = self._clean_event(event, body)
+                if native is not None and self.redactor.text(native) != native:
+                    event = msgspec.structs.replace(event, native_id=hidden_id(flavor, native))
             parent_seq = link = None
             if parent is not None:
                 parent = _follow(parent, found.aliases)
@@ -171,7 +187,6 @@ class Preparer:
                     link = parent
                 elif where[0] == event.session_uid:
                     parent_seq = where[1]
-            native = event.native_id
             if native is not None:
                 place.setdefault(native, (event.session_uid, event.seq))
             part.add(flavor, event, body, parent_seq, link, original)
@@ -186,19 +201,22 @@ class Preparer:
             files=tuple(text(file) for file in event.files),
             cwd=event.cwd and text(event.cwd),
             git_branch=event.git_branch and text(event.git_branch),
+            tool=event.tool and text(event.tool),
+            model=event.model and text(event.model),
+            native=event.native and text(event.native),
+            call_id=event.call_id and text(event.call_id),
+            refs=tuple(text(ref) for ref in event.refs),
         )
         return clean, text(body)
 
+    def _clean_carry(self, carry: bytes) -> bytes:
+        return clean_carry(carry, self.redactor) if self.redactor and self.redactor.suspects(carry) else carry
+
+    def _text(self, text: str) -> str:
+        return self.redactor.text(text) if self.redactor else text
+
     def _clean_facts(self, facts: Facts) -> Facts:
-        if self.redactor is None:
-            return facts
-        text = self.redactor.text
-        return msgspec.structs.replace(
-            facts,
-            title=facts.title and text(facts.title),
-            cwd=facts.cwd and text(facts.cwd),
-            task_ref=facts.task_ref and text(facts.task_ref),
-        )
+        return clean_facts(facts, self.redactor.text) if self.redactor else facts
 
 
 class _Part:

@@ -12,10 +12,11 @@ from pathlib import Path
 
 import msgspec
 
+from .adapters import Adapter, Source
 from .config import Config
-from .errors import Ambiguous, ModelError, NotFound, StoreError
-from .model import Session, SessionEvent, parse_time
-from .store import Filter, SessionLine, Store, open_store
+from .errors import Ambiguous, ModelError, NotFound, ReadError, StoreError
+from .model import BLOCK, Session, SessionEvent, parse_time
+from .store import FORGOTTEN, Filter, SessionLine, SourceState, Store, open_store
 from .timeline import Branch, Call, Seen, branches, pairs, seen_by_model
 
 SHORTEST_ID = 8
@@ -174,27 +175,39 @@ def context_at(store: Store, uid: str, seq: int) -> list[tuple[Seen, str]]:
 def raw_records(store: Store, uid: str, seq: int | None = None) -> Iterator[bytes]:
     """The native records of a session, or the one that an event came from. Raises NotFound when none are kept."""
     session = get(store, uid)
-    path = session.source_path or ""
-    found: Iterator[bytes] = iter(())
+    place = None
     if seq is None:
-        only = None
-        parent = store.session(session.parent_uid) if session.parent_uid else None
-        if session.relation == "subagent" and parent is not None and parent.source_path == path:
-            only = {event.record for event in store.events(uid)}  # It shares its parent's file.
-        found = (data for number, _, data in store.records(path) if only is None or number in only)
+        found = _all_records(store, session)
     else:
         event, _ = event_at(store, uid, seq)
         if event.origin is not None:
             origin, at = split_name(event.origin)
             yield from raw_records(store, origin, at)
             return
-        if event.record is not None:
-            found = (data for _, _, data in store.records(path, event.record, event.record))
+        place = store.record_of(uid, seq)
+        found = (data for _, _, data in store.records(place[0], place[1], place[1])) if place else iter(())
     first = next(found, None)
     if first is None:
+        path = place[0] if place else session.source_path
         raise NotFound(f"no native records of {uid} are kept; its source was {path or 'not a file'}")
     yield first
     yield from found
+
+
+def _all_records(store: Store, session: Session) -> Iterator[bytes]:
+    """Of every file that the session has a part in; of one that a subagent shares with its parent only the subagent's own."""
+    blocks: dict[int, list[SessionEvent]] = {}
+    for event in store.events(session.session_uid):
+        if event.record is not None:
+            blocks.setdefault(event.seq // BLOCK, []).append(event)
+    files: dict[str, set[int | None]] = {session.source_path or "": set()}
+    for events in blocks.values():
+        if place := store.record_of(session.session_uid, events[0].seq):
+            files.setdefault(place[0], set()).update(event.record for event in events)
+    parent = store.session(session.parent_uid) if session.relation == "subagent" and session.parent_uid else None
+    shared = parent.source_path if parent else None
+    for path, own in files.items():
+        yield from (data for number, _, data in store.records(path) if path != shared or number in own)
 
 
 # ── is it up to date ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -209,7 +222,8 @@ class Risk(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def synced_mark(config: Config) -> Path:
-    """The file whose time is that of the last whole sync of this machine: touching it is all that an idle sync writes."""
+    """The file whose time is that of the last whole sync of this machine: touching it is all that an idle sync writes. It is
+    empty unless that sync found something that could not be read."""
     return config.home / "synced"
 
 
@@ -226,14 +240,17 @@ def last_sync(config: Config) -> datetime | None:
 def sources_at_risk(store: Store, config: Config, now: datetime) -> list[Risk]:
     """For each agent that deletes its transcripts: how many are within a week of that and not stored.
 
-    Cheap as long as syncs come often: a transcript that is so old now was already there at a sync a day ago.
+    Cheap as long as syncs come often and can read everything: a transcript that is so old now was already there at a sync a
+    day ago.
     """
-    synced = last_sync(config)
+    synced = last_sync(config) if _could_read_all(config) else None
     if synced is not None and now - synced < timedelta(days=1):
         return []
     from . import adapters, pipeline
+    from .places import Places
 
     found: list[Risk] = []
+    settled = (None, FORGOTTEN, Places(config).excluded)
     for name in adapters.names():
         setting = config.sources.get(name)
         adapter = adapters.get(name)
@@ -244,14 +261,33 @@ def sources_at_risk(store: Store, config: Config, now: datetime) -> list[Risk]:
         if synced is not None and synced > oldest_safe:
             continue
         known = store.sources(name)
-        ages = [
-            now.timestamp() - source.mtime_ns / 1e9
+        risky = [
+            age
             for root, _ in pipeline.find_roots(config, adapter)
             for source in adapter.discover(root)
-            if source.path not in known or known[source.path].source.size != source.size
+            if (age := now.timestamp() - source.mtime_ns / 1e9) >= (now - oldest_safe).total_seconds()
+            and not _is_stored(adapter, source, known.get(source.path), settled)
         ]
-        risky = [age for age in ages if age >= (now - oldest_safe).total_seconds()]
         if risky:
             left = days - max(risky) / 86_400
             found.append(Risk(agent=name, label=adapter.label, sources=len(risky), keeps_days=days, days_left=max(0.0, round(left, 1))))
     return found
+
+
+def _could_read_all(config: Config) -> bool:
+    try:
+        return os.stat(synced_mark(config)).st_size == 0
+    except OSError:
+        return True
+
+
+def _is_stored(adapter: Adapter, source: Source, state: SourceState | None, settled: Sequence[str | None]) -> bool:
+    """Whether there is nothing in the source that a sync would still want."""
+    if state is None or state.source.size != source.size or state.problem not in settled:
+        return False
+    if state.problem is not None or state.position.offset >= source.size:
+        return True
+    try:  # What is left may be a last line that was never finished.
+        return next(iter(adapter.read(source, state.position)), None) is None
+    except ReadError:
+        return False

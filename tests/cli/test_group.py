@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import apsw
 import click
 import pytest
 
@@ -110,6 +111,51 @@ def test_a_bug_is_one_line_that_says_so(run: Run, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("RUNLORE_DEBUG", "1")
     with pytest.raises(ZeroDivisionError):
         run("ls")
+
+
+def test_a_key_that_is_a_folder_is_told_by_its_path(run: Run, root: Path, home: Path) -> None:
+    (home / ".runlore/redact.key").mkdir(parents=True)
+    result = run("sync")
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"runlore: {home / '.runlore/redact.key'}: ")
+    assert result.stderr.count("\n") == 1
+    assert "bug" not in result.stderr
+
+
+def test_a_damaged_store_is_sent_to_the_doctor(run: Run, stored: Path, home: Path) -> None:
+    file = home / ".runlore/runlore.db"
+    data = bytearray(file.read_bytes())
+    for page in range(8192, len(data), 8192):  # The first holds the schema: the store can be opened.
+        data[page : page + 8] = b"\xff" * 8
+    file.write_bytes(data)
+    result = run("ls")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == "runlore: the store is damaged: database disk image is malformed; run `runlore doctor`\n"
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (apsw.BusyError("database is locked"), "the store is in use by another program; try again in a moment"),
+        (apsw.IOError("disk I/O error"), "the store cannot be used: disk I/O error"),
+        (apsw.ReadOnlyError("attempt to write a readonly database"), "the store cannot be used: attempt to write a readonly database"),
+        (PermissionError(13, "Permission denied", "/x/y"), "/x/y: Permission denied"),
+        (OSError("odd"), "odd"),
+    ],
+)
+def test_an_error_of_the_machine_is_not_called_a_bug(run: Run, monkeypatch: pytest.MonkeyPatch, error: Exception, told: str) -> None:
+    def fail_so() -> None:
+        raise error
+
+    monkeypatch.setattr("runlore.config.load", fail_so)
+    assert run("ls").stderr == f"runlore: {told}\n"
+
+
+@pytest.mark.parametrize("words", ["--version", "--help", "sync", "ls"])
+def test_without_a_console_there_is_no_output_and_no_error(stored: Path, words: str) -> None:
+    code = "import sys; sys.argv = ['runlore', {!r}]; sys.stdout = sys.stderr = None; from runlore.cli import main; main()"
+    result = python(code.format(words))
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
 
 
 def test_escapes_in_an_error_do_not_reach_the_terminal(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -80,6 +80,23 @@ def test_only_a_whole_sync_counts_as_the_last(run: Run, root: Path) -> None:
     assert mark.exists()
 
 
+@pytest.mark.skipif(os.name != "posix", reason="modes are for POSIX")
+def test_the_mark_of_the_last_sync_is_for_its_owner_alone(run: Run, root: Path) -> None:
+    run("sync")
+    mark = synced_mark(config.load())
+    assert (mark.stat().st_mode & 0o777, mark.read_text()) == (0o600, "")
+
+
+def test_the_mark_is_new_after_every_sync_and_tells_of_problems(run: Run, stored: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mark = synced_mark(config.load())
+    os.utime(mark, (0, 0))
+    run("sync")
+    assert time.time() - mark.stat().st_mtime < 60
+    monkeypatch.setattr("runlore.pipeline.sync", lambda *args, **options: Report(problems=[("/x", "not readable")]))
+    run("sync")
+    assert mark.read_text() == "1\n"
+
+
 def test_a_second_sync_leaves_with_a_message(run: Run, stored: Path) -> None:
     with closing(open_store(config.load().store)) as store, store.sync_lock():
         result = run("sync")

@@ -17,6 +17,7 @@ from runlore.cli import autostart
 from runlore.errors import RunloreError
 from runlore.store import open_store
 from tests.cli.conftest import Run
+from tests.toy import Toy, line
 
 
 def uids(run: Run) -> list[str]:
@@ -49,6 +50,17 @@ def test_forget_takes_filters_and_answers_in_json(run: Run, stored: Path) -> Non
     assert data["events"] == 6
     assert json.loads(run("forget", "--errors", "--json", "--yes").stdout)["dry_run"] is False
     assert uids(run) == ["toy:beta"]
+
+
+def test_forget_names_the_sessions_that_show_copies(run: Run, stored: Path) -> None:
+    copies = b"".join(line(s="gamma", id=f"a{n}", of=f"a{n}", text="copy", at=n) for n in range(1, 7))
+    (stored / "gamma.jsonl").write_bytes(copies + line(s="gamma", id="new", text="go on", at=300))
+    run("sync")
+    assert "1 other session shows parts of these as copies; those parts go as well: toy:gamma\n" in run("forget", "alpha").stderr
+    assert json.loads(run("forget", "alpha", "--json").stdout)["copies"] == ["toy:gamma"]
+    assert "as copies" not in run("forget", "beta").stderr
+    assert "as copies" not in run("forget", "alpha", "gamma").stderr
+    assert "those parts went as well: toy:gamma\n" in run("forget", "alpha", "--yes").stderr
 
 
 def test_forget_without_a_choice_is_refused(run: Run, stored: Path) -> None:
@@ -112,6 +124,7 @@ def test_launchd_gets_a_property_list() -> None:
 def test_the_task_scheduler_gets_one_command() -> None:
     job = autostart.make_job("win32", WORDS, 30, {})
     assert job.files == {}
+    assert job.status[-1] == "/XML", "in no language but XML"
     assert job.on[0][-4:-1] == ["30", "/TR", '"/opt/my python/bin/python3" -m runlore sync']
 
 
@@ -123,16 +136,20 @@ def test_an_unknown_system_is_refused() -> None:
 class Manager:
     """Stands for the system's manager, which a test must not switch."""
 
-    def __init__(self, refuses: str = "") -> None:
-        self.refuses, self.steps, self.is_on = refuses, list[list[str]](), False
+    ON, OFF, STATUS = {"enable", "bootstrap", "/Create"}, {"disable", "bootout", "/Delete"}, {"is-active", "print", "/Query"}
+
+    def __init__(self, refuses: str = "", tells: str = "") -> None:
+        self.refuses, self.tells, self.steps, self.is_on = refuses, tells, list[list[str]](), False
 
     def __call__(self, words: list[str]) -> subprocess.CompletedProcess[str]:
         self.steps.append(words)
-        if "is-active" in words:
-            return subprocess.CompletedProcess(words, 0 if self.is_on else 3, "", "")
+        if self.STATUS & set(words):
+            return subprocess.CompletedProcess(words, 0 if self.is_on else 3, self.tells, "")
         if self.refuses:
             return subprocess.CompletedProcess(words, 1, "", self.refuses)
-        self.is_on = "enable" in words if {"enable", "disable"} & set(words) else self.is_on
+        if self.is_on and "bootstrap" in words:
+            return subprocess.CompletedProcess(words, 5, "", "Bootstrap failed: 5: Input/output error\n")
+        self.is_on = (self.is_on or bool(self.ON & set(words))) and not self.OFF & set(words)
         return subprocess.CompletedProcess(words, 0, "", "")
 
 
@@ -167,6 +184,42 @@ def test_a_machine_without_a_manager_is_told_so(run: Run, home: Path, monkeypatc
     monkeypatch.setenv("PATH", str(home))
     assert run("autostart", "on").stderr == "runlore: systemctl is not on this machine; let another scheduler run `runlore sync`\n"
     assert not (home / ".config/systemd").exists()
+
+
+@pytest.mark.parametrize("platform", ["linux", "darwin"])
+def test_autostart_twice_takes_the_new_interval(run: Run, home: Path, monkeypatch: pytest.MonkeyPatch, platform: str) -> None:
+    monkeypatch.setattr("sys.platform", platform)
+    manager = Manager()
+    monkeypatch.setattr(autostart, "start", manager)
+    assert run("autostart", "on", "--every", "20").exit_code == 0
+    manager.steps.clear()
+    assert run("autostart", "on", "--every", "30").exit_code == 0
+    words = [word for step in manager.steps for word in step if word in Manager.ON | Manager.OFF | {"daemon-reload"}]
+    assert words == {"linux": ["disable", "daemon-reload", "enable"], "darwin": ["bootout", "bootstrap"]}[platform]
+    data = json.loads(run("autostart", "status", "--json").stdout)
+    assert (data["on"], data["every_minutes"]) == (True, 30)
+    assert len(data["files"]) == {"linux": 2, "darwin": 1}[platform]
+    data = json.loads(run("autostart", "off", "--json").stdout)
+    assert (data["on"], data["every_minutes"], data["files"]) == (False, None, {})
+
+
+@pytest.mark.parametrize(("interval", "minutes"), [("PT15M", 15), ("PT2H", 120), ("PT1H30M", 90)])
+def test_the_task_scheduler_tells_how_often(run: Run, monkeypatch: pytest.MonkeyPatch, interval: str, minutes: int) -> None:
+    monkeypatch.setattr("sys.platform", "win32")
+    manager = Manager(tells=f"<Repetition>\n<Interval>{interval}</Interval>\n</Repetition>")
+    monkeypatch.setattr(autostart, "start", manager)
+    assert json.loads(run("autostart", "status", "--json").stdout)["every_minutes"] is None
+    run("autostart", "on")
+    assert json.loads(run("autostart", "status", "--json").stdout)["every_minutes"] == minutes
+
+
+@pytest.mark.usefixtures("linux")
+def test_autostart_keeps_the_variables_that_agents_are_found_by(run: Run, toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Toy, "roots", ("$TOY_DIR/logs", "$TOY_OTHER", "~/.toy"))
+    monkeypatch.setenv("TOY_DIR", "/my toys")
+    text = run("autostart", "on", "--dry-run").stdout
+    assert 'Environment="TOY_DIR=/my toys"\n' in text
+    assert "TOY_OTHER" not in text
 
 
 @pytest.mark.usefixtures("linux")

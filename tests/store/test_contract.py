@@ -339,6 +339,16 @@ def test_a_forgotten_session_leaves_every_tier_and_does_not_come_back(store: Sto
     assert store.bodies("toy:s2") == {0: "stays"}
 
 
+def test_what_a_fork_copied_from_a_forgotten_session_is_forgotten_too(store: Store, agent: Agent, another: Agent) -> None:
+    agent.put(line(id="a", text="unforgettable"))
+    another.put(line(id="a", text="unforgettable"), line(id="b", up="a", text="its own"))
+    assert store.copies_of(["toy:s1"]) == ["toy:s2"]
+    store.forget(["toy:s1"], datetime.now(UTC))
+    assert [(e.summary, e.origin) for e in store.events("toy:s2")] == [("[forgotten]", None), ("its own", None)]
+    assert store.bodies("toy:s2") == {1: "its own"}
+    assert another.put(line(id="c", up="b", text="goes on")).events == 1
+
+
 def test_newer_rules_are_run_over_what_is_stored(store: Store, agent: Agent) -> None:
     agent.put(line(id="a", text="the plan is xyzzy, really"), line(id="b", text="nothing here"))
     number = agent.number

@@ -15,6 +15,7 @@ import importlib
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -111,6 +112,7 @@ class Normalized(msgspec.Struct, kw_only=True):
     """Records that are a part of something else (a title, a progress line), counted by their native word."""
     skips: list[Skip] = msgspec.field(default_factory=list)
     carry: bytes = b""
+    """msgpack, so that texts in it can be cleaned like others."""
 
 
 class Adapter(Protocol):
@@ -154,8 +156,12 @@ class Adapter(Protocol):
 
 @cache
 def load() -> dict[str, Adapter]:
-    """Every installed adapter by name, ours and others', sorted. Importing them all takes time: `get` imports one."""
-    return {name: get(name) for name in names()}
+    """Every adapter that can be loaded by name, ours and others', sorted. Importing them all takes time: `get` imports one."""
+    found = {}
+    for name in names():
+        with suppress(ConfigError):  # A sync names it as a problem.
+            found[name] = get(name)
+    return found
 
 
 @cache
@@ -208,7 +214,7 @@ def _entry_point_files() -> Iterator[str]:
 def expand_root(root: str, env: Mapping[str, str]) -> list[Path]:
     """`~` and one leading `$VARIABLE` put in; a variable may hold several folders, split by commas. None when not set."""
     if not root.startswith("$"):
-        return [Path(root).expanduser()]
+        return [Path(root).expanduser().absolute()]
     variable, _, rest = root[1:].partition("/")
     value = env.get(variable, "")
-    return [Path(os.path.expanduser(part.strip())) / rest for part in value.split(",") if part.strip()]
+    return [(Path(part.strip()).expanduser() / rest).absolute() for part in value.split(",") if part.strip()]

@@ -3,6 +3,7 @@
 A command parses and prints; what it prints is known by `query` and `pipeline`. Data goes to stdout, all else to stderr.
 """
 
+import os
 import sys
 
 TYPE_CHECKING = False  # As in `typing`, which `--version` has no time for.
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
 def main() -> None:
     """Runs the command that the arguments name, and exits: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
+    give_streams()
     if sys.argv[1:] in (["--version"], ["-V"]):
         from .._version import __version__
 
@@ -24,6 +26,13 @@ def main() -> None:
         cli.main(prog_name="runlore")
     except KeyboardInterrupt:
         sys.exit(130)
+
+
+def give_streams() -> None:
+    """A program without a console (pythonw, which Windows starts in the background) has no streams: they lead nowhere."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 # It is open as long as we run.
 
 
 def __getattr__(name: str) -> object:

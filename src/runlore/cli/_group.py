@@ -54,9 +54,27 @@ class Commands(click.Group):
             ctx.exit(0)
         except RunloreError as error:
             fail(str(error), error)
-        except Exception as error:  # A bug of ours: people get a line they can report, and the state is safe.
-            fail(f"this is a bug, please report it: {type(error).__name__}: {error} (RUNLORE_DEBUG=1 shows where)", error)
+        except OSError as error:
+            fail(": ".join(str(part) for part in (error.filename, error.strerror or error) if part), error)
+        except Exception as error:
+            bug = f"this is a bug, please report it: {type(error).__name__}: {error} (RUNLORE_DEBUG=1 shows where)"
+            fail(of_database(error) or bug, error)  # Either way one line, and the state is safe.
         return result
+
+
+def of_database(error: Exception) -> str | None:
+    """What to tell of an error that the file of the store, the disk or another program is the cause of; None for all others."""
+    if "apsw" not in sys.modules:  # It takes 10 ms to import, and who has not done so has no store open.
+        return None
+    import apsw
+
+    if isinstance(error, (apsw.CorruptError, apsw.NotADBError)):
+        return f"the store is damaged: {error}; run `runlore doctor`"
+    if isinstance(error, (apsw.BusyError, apsw.LockedError)):
+        return "the store is in use by another program; try again in a moment"
+    if isinstance(error, (apsw.IOError, apsw.FullError, apsw.CantOpenError, apsw.ReadOnlyError, apsw.PermissionsError)):
+        return f"the store cannot be used: {error}"
+    return None
 
 
 def fail(message: str, error: Exception) -> NoReturn:

@@ -1,19 +1,22 @@
 """Sync by itself every few minutes: on, off or status.
 
 Uses what the system has for it: a systemd user timer, launchd, or the Task Scheduler. With --json an object: manager, on,
-every_minutes, command, files (path → text).
+every_minutes, command, files (path → text); after `off` and for `status` of what is installed.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import click
 import msgspec
 
+from .. import adapters
 from ..errors import RunloreError
 from ._options import as_json
 from ._out import echo, note, one_line, write_json
@@ -21,7 +24,17 @@ from ._out import echo, note, one_line, write_json
 NAME = "runlore-sync"
 LABEL = "io.github.runlore.sync"
 KEPT = ("RUNLORE_HOME", "RUNLORE_STORE")
-"""Variables that say which store is meant: the job gets them as they are now."""
+"""Variables that say which store is meant."""
+
+EVERY = (
+    r"OnUnitActiveSec=(?P<min>\d+)min"
+    r"|<key>StartInterval</key>\s*<integer>(?P<s>\d+)"
+    r"|<Interval>PT(?:(?P<h>\d+)H)?(?:(?P<m>\d+)M)?</Interval>"
+)
+"""How often a job runs, in the words of systemd, launchd and the Task Scheduler."""
+
+ENDS_S = 5.0
+"""So long we wait for a job to be gone before it is made anew: launchd ends one in its own time."""
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,20 +54,29 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 @as_json
 def command(what: str, every: int, dry_run: bool, is_json: bool) -> None:
     words = [background_python(), "-m", "runlore", "sync"]
-    job = make_job(sys.platform, words, every, {name: os.environ[name] for name in KEPT if os.environ.get(name)})
-    steps = {"on": job.on, "off": job.off, "status": []}[what]
+    job = make_job(sys.platform, words, every, kept_variables() if what == "on" else {})
     if dry_run and not is_json:
-        show(job, steps)
+        show(job, what)
         return
     if what != "status" and not dry_run:
-        switch(job, what == "on", steps)
-    is_on = not dry_run and start(job.status).returncode == 0
+        switch(job, what == "on")
+    told = start(job.status) if not dry_run else None
+    is_on = told is not None and told.returncode == 0
     if is_json:
-        write_json({"manager": job.manager, "on": is_on, "every_minutes": every, "command": words, "files": job.files})
+        files = job.files if what == "on" else installed(job)
+        minutes = every if what == "on" else minutes_in("".join([*files.values(), told.stdout if told and is_on else ""]))
+        write_json({"manager": job.manager, "on": is_on, "every_minutes": minutes, "command": words, "files": files})
     elif what == "on":
         note(f"on: {job.manager} runs `runlore sync` every {every} minutes; `runlore autostart off` ends it")
     else:
         echo("on" if is_on else "off")
+
+
+def kept_variables() -> dict[str, str]:
+    """What says which store is meant and where the agents' sessions are, as it is now: a manager has an environment of its own."""
+    roots = [root for name in adapters.names() for root in adapters.get(name).roots if root.startswith("$")]
+    names = [*KEPT, *(root[1:].partition("/")[0] for root in roots)]
+    return {name: os.environ[name] for name in names if os.environ.get(name)}
 
 
 def make_job(platform: str, words: list[str], every: int, env: dict[str, str]) -> Job:
@@ -120,7 +142,7 @@ def scheduler(words: list[str], every: int) -> Job:
         files={},
         on=[["schtasks", "/Create", *task, "/SC", "MINUTE", "/MO", str(every), "/TR", run, "/F"]],
         off=[["schtasks", "/Delete", *task, "/F"]],
-        status=["schtasks", "/Query", *task],
+        status=["schtasks", "/Query", *task, "/XML"],  # The other formats are in the language of the machine.
     )
 
 
@@ -130,23 +152,47 @@ def background_python() -> str:
     return str(quiet) if os.name == "nt" and quiet.exists() else sys.executable
 
 
-def switch(job: Job, is_on: bool, steps: list[list[str]]) -> None:
+def switch(job: Job, is_on: bool) -> None:
     """Writes the files before it is switched on, and removes them after it was switched off."""
-    if is_on:
-        start(job.status)  # Raises when the manager is not there, before anything is written.
-    for path, text in job.files.items() if is_on else ():
+    was_on = start(job.status).returncode == 0  # Raises when the manager is not there, before anything is written.
+    if not is_on or was_on:  # A job that runs keeps its old interval, and launchd refuses to load it twice.
+        for step in job.off:
+            start(step)
+        wait_for_end(job)
+    if not is_on:
+        remove(job)
+        return
+    for path, text in job.files.items():
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         Path(path).write_text(text, encoding="utf-8")
     try:
-        for step in steps:
+        for step in job.on:
             done = start(step)
-            if done.returncode and is_on:
+            if done.returncode:
                 raise RunloreError(f"{job.manager} refused: {one_line(done.stderr or done.stdout) or f'exit {done.returncode}'}")
     except RunloreError:
         remove(job)
         raise
-    if not is_on:
-        remove(job)
+
+
+def wait_for_end(job: Job) -> None:
+    until = time.monotonic() + ENDS_S
+    while start(job.status).returncode == 0 and time.monotonic() < until:
+        time.sleep(0.1)
+
+
+def installed(job: Job) -> dict[str, str]:
+    """The files of the job that are there, as they are."""
+    return {path: Path(path).read_text(encoding="utf-8", errors="replace") for path in job.files if os.path.isfile(path)}
+
+
+def minutes_in(text: str) -> int | None:
+    """How often the job of these files runs, or None when they do not say."""
+    found = re.search(EVERY, text)
+    if found is None:
+        return None
+    part = {name: int(value or 0) for name, value in found.groupdict().items()}
+    return part["min"] + part["s"] // 60 + part["h"] * 60 + part["m"]
 
 
 def remove(job: Job) -> None:
@@ -163,8 +209,8 @@ def start(words: list[str]) -> subprocess.CompletedProcess[str]:
         raise RunloreError(f"{words[0]}: {error}") from None
 
 
-def show(job: Job, steps: list[list[str]]) -> None:
-    for path, text in job.files.items():
+def show(job: Job, what: str) -> None:
+    for path, text in (job.files if what == "on" else installed(job)).items():
         echo(f"# {path}\n{text}")
-    for step in steps:
+    for step in {"on": job.on, "off": job.off, "status": [job.status]}[what]:
         echo(subprocess.list2cmdline(step))

@@ -1,7 +1,7 @@
 """Remove sessions from the store for good.
 Shows what would go; --yes does it. Subagents go with their session. Every tier is emptied, and a tombstone keeps the next
 sync from bringing them back. The agents' own files are never touched. With --json an object: dry_run, sessions, events,
-source_bytes.
+source_bytes, copies (other sessions that show parts of these).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .. import store as stores
 from ..store import Filter, SessionLine
 from . import ls
 from ._options import SessionName, as_json, filters, open_store
-from ._out import echo, note, write_json
+from ._out import echo, note, one_line, write_json
 from ._words import count, size
 
 
@@ -34,11 +34,12 @@ def command(sessions: tuple[str, ...], chosen: Filter, yes: bool, is_json: bool)
         if msgspec.structs.replace(chosen, parents_only=True) != Filter():
             uids += [line.uid for line in store.sessions(chosen)]
         lines = query.with_subagents(store, uids)
+        copies = store.copies_of(line.uid for line in lines)
         if not is_json and lines:
             echo("\n".join(ls.as_table(store, lines)))
     if yes and lines:
         erase(setting, lines)
-    report(lines, yes, is_json)
+    report(lines, copies, yes, is_json)
 
 
 def erase(setting: config.Config, lines: list[SessionLine]) -> None:
@@ -46,11 +47,11 @@ def erase(setting: config.Config, lines: list[SessionLine]) -> None:
         store.forget([line.uid for line in lines], datetime.now(UTC))
 
 
-def report(lines: list[SessionLine], is_done: bool, is_json: bool) -> None:
+def report(lines: list[SessionLine], copies: list[str], is_done: bool, is_json: bool) -> None:
     events, source_bytes = sum(line.events for line in lines), sum(line.source_bytes for line in lines)
     if is_json:
         uids = [line.uid for line in lines]
-        write_json({"dry_run": not is_done, "sessions": uids, "events": events, "source_bytes": source_bytes})
+        write_json({"dry_run": not is_done, "sessions": uids, "events": events, "source_bytes": source_bytes, "copies": copies})
         return
     if not lines:
         note("no session is like that; nothing to forget")
@@ -60,4 +61,7 @@ def report(lines: list[SessionLine], is_done: bool, is_json: bool) -> None:
         note(f"forgotten: {what}. No sync brings them back.")
     else:
         note(f"would forget {what}: text, index, native records and all that was derived. Nothing is gone yet; --yes does it.")
+    if copies:
+        others = f"{count(len(copies), 'other session')} {'shows' if len(copies) == 1 else 'show'} parts of these as copies"
+        note(f"{others}; those parts {'went' if is_done else 'go'} as well: {', '.join(map(one_line, copies))}")
     note("The agents' own files stay as they are. To keep a folder or repository out from the start: [exclude] in config.toml.")

@@ -39,7 +39,7 @@ def command(ctx: click.Context, chosen: Filter, sort: str, limit: int, is_all: b
         for risk in query.sources_at_risk(store, config, datetime.now(UTC)):
             warn(
                 f"{count(risk.sources, 'transcript')} of {risk.label} will soon be deleted by it (after {risk.keeps_days} days) and "
-                f"{'is' if risk.sources == 1 else 'are'} not stored; run `runlore sync`"
+                f"{'is' if risk.sources == 1 else 'are'} not stored; `runlore sync` does that, or says what is in the way"
             )
 
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
+from typing import Any
 
 import click
 
@@ -40,10 +41,8 @@ def command(agents: tuple[str, ...], roots: tuple[str, ...], watch: bool, dry_ru
         raise click.UsageError("--watch and --dry-run do not go together")
     config = settings.load()
     with open_for_sync(config, dry_run) as store:
-        run = partial(pipeline.sync, store, config, agents=agents, roots=roots, dry_run=dry_run, workers=workers)
+        run = partial(sync, store, config, agents=agents, roots=roots, dry_run=dry_run, workers=workers)
         report = run(progress=Progress())
-        if not (agents or roots or dry_run):
-            query.synced_mark(config).touch()
         if is_json:
             write_json(report)
         elif not report.found:
@@ -55,6 +54,18 @@ def command(agents: tuple[str, ...], roots: tuple[str, ...], watch: bool, dry_ru
             from ._watch import watch as go_on
 
             go_on(run, places(config, agents, roots), show_json if is_json else show_pass)
+
+
+def sync(store: stores.Store, config: settings.Config, *, agents: Sequence[str], roots: Sequence[str], dry_run: bool, **how: Any) -> Report:
+    """A sync, noted when it was one of everything: the file's time is when that was, and what is in it how many sources could
+    not be read."""
+    report = pipeline.sync(store, config, agents=agents, roots=roots, dry_run=dry_run, **how)
+    if not (agents or roots or dry_run):
+        mark = os.open(query.synced_mark(config), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with open(mark, "w", encoding="ascii") as file:
+            file.write(f"{len(report.problems)}\n" if report.problems else "")
+        os.utime(query.synced_mark(config))  # An empty file that stays empty may keep its time.
+    return report
 
 
 @contextmanager

@@ -88,10 +88,6 @@ def _findings(check: Callable[[Exam], Iterator[Finding]], exam: Exam) -> Iterato
 # ── repairing ────────────────────────────────────────────────────────────────────────────────────────────────────────
 def _repair(store: Store, plan: dict[Kind, list[Any]]) -> list[str]:
     """Does what the findings ask for, one kind after another. What was done, and what could not be."""
-    if "derive" in plan and "natives" in plan:
-        # Deriving makes them again, and needs what is left of them: the numbers of events that were lost.
-        waiting = {s for n in plan["derive"] for (s,) in store.rows("select session from streams where source = ?", (n,))}
-        plan["natives"] = [session for session in plan["natives"] if session not in waiting]
     done = []
     for kind, (text, repair) in _REPAIRS.items():
         if not (keys := plan.get(kind)):
@@ -104,13 +100,19 @@ def _repair(store: Store, plan: dict[Kind, list[Any]]) -> list[str]:
     return done
 
 
-def _restore_owners(store: Store, keys: list[Any]) -> None:
-    with store.transaction():
-        for key in keys:
-            if isinstance(key, tuple):
-                store.restore_stream(*key)
-            else:
-                store.restore_source(key)
+def _each(repair: Callable[..., None]) -> Callable[[Store, list[Any]], None]:
+    """All of a kind in one transaction."""
+
+    def repair_all(store: Store, keys: list[Any]) -> None:
+        with store.transaction():
+            for key in keys:
+                repair(store, *key) if isinstance(key, tuple) else repair(store, key)
+
+    return repair_all
+
+
+def _restore_stream(store: Store, session: int, block: int, source: int) -> None:
+    store.restore_stream(session, block, source)
 
 
 def _forget(store: Store, uids: list[str]) -> None:
@@ -135,11 +137,13 @@ def _hide(_: Store, files: list[str]) -> None:
 
 
 _REPAIRS: dict[Kind, tuple[str, Callable[[Store, list[Any]], None]]] = {
+    "session": ("put back sessions", _each(lambda store, number, uid: store.restore_session(number, uid))),
     "strays": ("remove what belongs to nothing", lambda store, keys: store.drop_strays([key for key in keys if key is not None])),
-    "owner": ("put back sources that events belong to, and let the next sync derive them again", _restore_owners),
+    "source": ("put back sources, and let the next sync derive them again", _each(lambda store, number: store.restore_source(number))),
+    "stream": ("give events back to their sources, and let the next sync derive them again", _each(_restore_stream)),
     "forget": ("forget once more what was forgotten", _forget),
-    "natives": ("make native ids again from the events", lambda store, keys: store.relink(keys)),
     "derive": ("let the next sync derive sources again", lambda store, keys: store.derive_again(keys)),
+    "natives": ("make native ids again from the events", lambda store, keys: store.relink(keys)),
     "streams": ("count events again", lambda store, keys: store.recount(keys, streams=True)),
     "sums": ("add up sessions again", lambda store, keys: store.recount(keys)),
     "index": ("make the index again from the bodies", _reindex),

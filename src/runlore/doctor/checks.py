@@ -11,9 +11,14 @@ import msgspec
 from ..adapters import Facts
 from ..errors import StoreError
 from ..model import BLOCK
-from ..store import DAMAGED
+from ..store import DAMAGED, Row
 from ..store.pieces import ROW, Rest, native_hash, read_row, unpack, unpack_records
-from .exam import INDEX_SAMPLE, SAMPLE, Exam, Finding, Repair, adapter_of, how_it_is
+from .exam import INDEX_SAMPLE, SAMPLE, Exam, Finding, Repair, adapter_of, count_strays, how_it_is
+
+TABLES = 8
+"""That belong to something."""
+FORGOTTEN = "[forgotten]"
+"""What is said of a copy of something that was forgotten."""
 
 
 def check_file(exam: Exam) -> Iterator[Finding]:
@@ -46,48 +51,50 @@ def check_privacy(exam: Exam) -> Iterator[Finding]:
 
 def check_owners(exam: Exam) -> Iterator[Finding]:
     """Everything belongs to a session and to a source that are there."""
-    exam.expect(5, 5)
     for session, counts in exam.strays.items():
-        text = f"session {session} is not there, but {', '.join(f'{count:,} {table}' for table, count in counts.items())} of it"
-        sources = exam.sources_of(session)
-        why_not = "no source is known" if counts["events"] and not sources else next(filter(None, map(exam.why_not, sources)), None)
-        if why_not:
-            yield Finding(f"{text}; cannot be made again: {why_not}")
+        left = ", ".join(f"{count:,} {table}" for table, count in counts.items())
+        yield _stray(exam, session, f"session {session} is not there, but {left} of it", has_events=counts["events"] > 0)
+    for source, count in exam.each(exam.store.rows(count_strays("streams", "source", "sources"))):
+        yield from _without_source(exam, source, f"source {source} is not there, but {count:,} streams of it")
+    for table in ("records", "skips", "aliases"):
+        for source, count in exam.store.rows(count_strays(table, "source", "sources")):
+            if not exam.store.rows("select 1 from streams where source = ?", (source,)):
+                yield Finding(f"source {source} is not there, but {count:,} {table} of it", (("strays", None),))
+    sql = f"select distinct session, seq / {BLOCK} from events where session in (select number from sessions)"
+    for session, block in exam.store.rows(f"{sql} except select session, block from streams"):
+        yield _unclaimed(exam, session, block, f"{exam.uid(session)}: no source claims its events in block {block}")
+    exam.expect(TABLES, TABLES)
+    exam.step(TABLES)
+
+
+def _stray(exam: Exam, session: int, text: str, *, has_events: bool) -> Finding:
+    uid, sources = exam.uid_by_streams(session), exam.sources_of(session)
+    derive: list[Repair] = [("derive", source) for source in sources if exam.why_not(source) is None]
+    if uid is not None and uid not in exam.store.tombstones() and exam.store.session(uid) is None:
+        return Finding(text, (("session", (session, uid)), *derive))
+    if has_events and len(derive) < max(1, len(sources)):
+        return Finding(f"{text}; cannot be made again: {exam.why_not(sources[0]) if sources else 'no source is known'}")
+    return Finding(text, (("strays", session), *derive))
+
+
+def _without_source(exam: Exam, source: int, text: str) -> Iterator[Finding]:
+    for session, block in exam.store.rows("select session, block from streams where source = ?", (source,)):
+        if exam.claimant(session, block) is not None:
+            yield _unclaimed(exam, session, block, text)
+            continue
+        named = exam.store.rows("select source_path from sessions where number = ?", (session,))
+        path = named[0][0] if named else None
+        if path and os.path.exists(path) and exam.source_named(session) is None:
+            yield Finding(text, (("source", source),))
         else:
-            yield Finding(text, (("strays", session), *(("derive", source) for source in sources)))
-    exam.step(5)
-    yield from _without_source(exam)
-    yield from _without_stream(exam)
+            yield Finding(f"{text}; no source is known to be it, but the next sync may find it")
 
 
-def _without_source(exam: Exam) -> Iterator[Finding]:
-    for table in exam.each(("streams", "records", "skips", "aliases")):
-        sql = f"select source, count(*) from {table} where source not in (select number from sources) group by source"
-        for source, count in exam.store.rows(sql):
-            text = f"source {source} is not there, but {count:,} {table} of it"
-            paths = exam.store.rows(
-                "select source_path from sessions where number in (select session from streams where source = ?)", (source,)
-            )
-            if not paths:
-                yield Finding(text, (("strays", None),))
-            elif any(path and os.path.exists(path) for (path,) in paths):
-                yield Finding(text, (("owner", source),))
-            else:
-                yield Finding(f"{text}; cannot be made again: its file is not there")
-
-
-def _without_stream(exam: Exam) -> Iterator[Finding]:
-    sql = (
-        f"select distinct session, seq / {BLOCK} from events where session in (select number from sessions)"
-        " except select session, block from streams"
-    )
-    for session, block in exam.store.rows(sql):
-        source = exam.source_named(session)
-        text = f"{exam.uid(session)}: no source claims its events in block {block}"
-        if (why_not := exam.why_not(source)) is not None:
-            yield Finding(f"{text}; cannot be made again: {why_not}")
-        else:
-            yield Finding(text, (("owner", (session, block, source)),))
+def _unclaimed(exam: Exam, session: int, block: int, text: str) -> Finding:
+    source = exam.claimant(session, block)
+    if (why_not := exam.why_not(source)) is not None:
+        return Finding(f"{text}; cannot be made again: {why_not}")
+    return Finding(text, (("stream", (session, block, source)),))
 
 
 def check_segments(exam: Exam) -> Iterator[Finding]:
@@ -105,7 +112,7 @@ def check_segments(exam: Exam) -> Iterator[Finding]:
 def check_bodies(exam: Exam) -> Iterator[Finding]:
     """The bodies of a segment's events lie in it one after another and fill it; segments do not overlap."""
     for session in exam.some_sessions():
-        events = exam.store.rows('select seq, "offset", length, rest from events where session = ? order by seq', (session,))
+        events = exam.store.rows('select seq, "offset", length, rest, summary from events where session = ? order by seq', (session,))
         at, before = 0, -1
         sql = "select id, first_seq, last_seq, length from segments where session = ? order by first_seq"
         for id_, first, last, length in exam.store.rows(sql, (session,)):
@@ -113,24 +120,25 @@ def check_bodies(exam: Exam) -> Iterator[Finding]:
                 yield exam.wrong_event(session, first, f": the segment of events {first} to {last} is not where it should be")
             before, end = last, 0
             while at < len(events) and events[at][0] <= last:
-                seq, offset, size, rest = events[at]
-                yield from _body(exam, session, seq, offset if seq >= first else -1, end, rest)
-                end += size or 0
+                is_inside = events[at][0] >= first
+                yield from _body(exam, session, events[at], end if is_inside else None)
+                end += (events[at][2] or 0) * is_inside
                 at += 1
             if end != length:
                 yield exam.wrong_event(session, first, f": the bodies of events {first} to {last} do not fill their segment")
-        for seq, offset, _, rest in events[at:]:
-            yield from _body(exam, session, seq, None if offset is None else -1, 0, rest)
+        for event in events[at:]:
+            yield from _body(exam, session, event, None)
 
 
-def _body(exam: Exam, session: int, seq: int, offset: int | None, end: int, rest: bytes) -> Iterator[Finding]:
-    """What is wrong with the place of a body; it should begin at `end`, and -1 is nowhere."""
+def _body(exam: Exam, session: int, event: Row, place: int | None) -> Iterator[Finding]:
+    """What is wrong with where a body is; it should be at this place, and None is nowhere."""
+    seq, offset, _, rest, summary = event
     if offset is None:
-        if _origin(rest) is None:
+        if _origin(rest) is None and summary != FORGOTTEN:
             yield exam.wrong_event(session, seq, f"#{seq}: it has no body and is no copy")
-    elif offset < 0:
+    elif place is None:
         yield exam.wrong_event(session, seq, f"#{seq}: there is no segment with its body")
-    elif offset != end:
+    elif offset != place:
         yield exam.wrong_event(session, seq, f"#{seq}: its body does not begin where the one before ends")
 
 

@@ -11,9 +11,10 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from .. import adapters
+from ..adapters import Facts
 from ..config import Config
 from ..errors import ConfigError
-from ..model import BLOCK
+from ..model import BLOCK, make_uid
 from ..store import DAMAGED, SourceState, Store
 from ..store.pieces import GONE
 
@@ -21,7 +22,7 @@ SAMPLE = 200
 """So many segments, sessions and packs of records are looked at closely, spread over the store: a second or two."""
 INDEX_SAMPLE = 50
 
-Kind = Literal["strays", "owner", "forget", "natives", "derive", "streams", "sums", "index", "mode"]
+Kind = Literal["session", "strays", "source", "stream", "forget", "natives", "derive", "streams", "sums", "index", "mode"]
 Repair = tuple[Kind, Any]
 """What to do, and to what."""
 
@@ -58,6 +59,7 @@ class Exam:
         self.store, self.config, self.full = store, config, full
         self._progress = progress
         self._why_not: dict[int, str | None] = {}
+        self._given: dict[int, dict[str, set[str | None]]] = {}
 
     def begin(self, name: str) -> Check:
         self.seen = Check(name=name)
@@ -124,13 +126,46 @@ class Exam:
         """The sessions that are not there, with how many rows of each table are left of them."""
         found: dict[int, Counter[str]] = {}
         for table in ("events", "segments", "streams", "natives", "aliases"):
-            sql = f"select session, count(*) from {table} where session not in (select number from sessions) group by session"
-            for session, count in self.store.rows(sql):
+            for session, count in self.store.rows(count_strays(table, "session", "sessions")):
                 found.setdefault(session, Counter())[table] = count
         return found
 
     def sources_of(self, session: int) -> list[int]:
         return [source for (source,) in self.store.rows("select distinct source from streams where session = ?", (session,))]
+
+    def uid_by_streams(self, session: int) -> str | None:
+        """The uid of a session that is not there, as its streams know it."""
+        for facts, agent in self.store.rows(
+            "select facts, agent from streams join sources on number = source where session = ?", (session,)
+        ):
+            try:
+                return make_uid(agent, msgspec.msgpack.decode(facts, type=Facts).native_session_id)
+            except (ValueError, TypeError, msgspec.MsgspecError):
+                continue
+        return None
+
+    def claimant(self, session: int, block: int) -> int | None:
+        """The source that the events of a block are from: of those that claim nothing, or nothing elsewhere, the one that
+        gives the same when it is read. (Any other would lose them when it is derived again.)"""
+        sql = 'select native_id from events where session = ? and seq between ? and ? and native_id is not null and "offset" is not null'
+        wanted = {native_id for (native_id,) in self.store.rows(sql, (session, block * BLOCK, (block + 1) * BLOCK - 1))}
+        elsewhere = {source for (source,) in self.store.rows("select source from streams where session != ?", (session,))}
+        free = (number for number in self.sources if number not in elsewhere) if wanted else ()
+        return next((number for number in free if wanted <= self._gives(number).get(self.uid(session), set())), None)
+
+    def _gives(self, number: int) -> dict[str, set[str | None]]:
+        """The native ids that reading a source gives, by session."""
+        if number not in self._given:
+            found = self._given[number] = dict[str, set[str | None]]()
+            state = self.sources[number]
+            try:
+                adapter = adapters.get(state.source.agent)
+                records = list(self.store.kept(number)) or list(adapter.read(state.source, None))
+                for event in adapter.normalize(state.source, records, None).events:
+                    found.setdefault(event.session_uid, set()).add(event.native_id)
+            except Exception:  # Damaged records, a file that is gone, someone else's adapter: then it gives nothing.
+                found.clear()
+        return self._given[number]
 
     def uid(self, session: int) -> str:
         return self.sessions[session][0] if session in self.sessions else f"session {session}"
@@ -183,6 +218,10 @@ class Exam:
         except Exception:  # zstd, msgpack and UTF-8 each have their own way to say that it cannot be read.
             kept = -1
         return None if kept == state.position.records > 0 else f"{path} is gone, and its records are not all kept"
+
+
+def count_strays(table: str, column: str, owners: str) -> str:
+    return f"select {column}, count(*) from {table} where {column} not in (select number from {owners}) group by {column}"
 
 
 def adapter_of(state: SourceState) -> adapters.Adapter | None:

@@ -19,11 +19,12 @@ from functools import cached_property
 from itertools import groupby
 
 from ..store import Filter, Store
+from ..store.pieces import column_of
 from ..store.words import mark
 from .syntax import Chosen, Query, QueryError, Term, kinds_of, parse, parts_of, phrases
 from .text import Answer, EventHit, Finder, Hit, Page, event_hit
 
-PROOFS = 400
+PROOFS = 300
 """How many segments are unpacked at most to prove phrases and filters: about 150 ms. Then the answer says it is partial."""
 
 EVENTS = 3
@@ -34,7 +35,7 @@ SAID = 2.0
 it 0.88): a test log has every word of its language."""
 
 TELLING = 0.1
-"""Where a word was said is not asked of one with less than so much of the weight of the rarest: nothing changes but the time."""
+"""Words with less than so much of the weight of the rarest are not counted (0 to 0.2): they only cost time."""
 
 SATURATION, LENGTH = 2.0, 0.75
 """The k and b of BM25 (k 1 to 5, b 0.5 to 1; with b = 0, where a session with many segments wins by chance, 0.85)."""
@@ -103,8 +104,8 @@ class _Search:
         self.store, self.query = store, query
         self.proofs = 0
         self.is_partial = False
+        self.unwanted: list[_Word] = []
         self.is_picky = bool(query.without) or query.events != Chosen()
-        self.unwanted = [Finder(term) for term in query.without]
 
     def run(self, limit: int, sort: str) -> Answer:
         query = self.query
@@ -112,6 +113,7 @@ class _Search:
             raise QueryError("-word alone finds nothing; give a word to find as well")
         narrow = self._narrow()
         words = [self._word(group, narrow) for group in query.groups]
+        self.unwanted = [self._word((term,), None) for term in query.without]
         sessions = allowed(self.store, query)
         if narrow is not None:
             sessions = {segment >> 20 for segment in narrow} & sessions if sessions is not None else {s >> 20 for s in narrow}
@@ -142,7 +144,7 @@ class _Search:
 
     # ── what the index has ───────────────────────────────────────────────────────────────────────────────────────────
     def _word(self, group: tuple[Term, ...], narrow: list[int] | None) -> _Word:
-        segments = self._postings(group)
+        segments = self._postings(group, self._column())
         total = max(1, self.store.segment_count())
         weight = math.log(1 + (total - len(segments) + 0.5) / (len(segments) + 0.5))
         if narrow is not None:
@@ -158,13 +160,20 @@ class _Search:
             word.is_part = True
         return words + more
 
-    def _postings(self, group: Iterable[Term], *, said: bool = False) -> list[int]:
+    def _postings(self, group: Iterable[Term], column: str | None = None) -> list[int]:
         """The segments that have one of the terms, ascending."""
-        return _union([self._term(term.phrases, term.is_prefix, said=said) for term in group])
+        return _union([self._term(term.phrases, term.is_prefix, column) for term in group])
 
-    def _term(self, asked: Sequence[str], is_prefix: bool = False, *, said: bool = False) -> list[int]:
-        found = [self.store.postings(phrase, prefix=is_prefix, said=said) for phrase in asked]
+    def _term(self, asked: Sequence[str], is_prefix: bool = False, column: str | None = None) -> list[int]:
+        found = [self.store.postings(phrase, prefix=is_prefix, column=column) for phrase in asked]
         return found[0] if len(found) == 1 else sorted(set(found[0]).intersection(*found[1:]))
+
+    def _column(self) -> str | None:
+        """The column in which all the events are that are asked for, when it is one."""
+        chosen = self.query.events
+        columns = {column_of(kind) for word in chosen.kinds for kind in kinds_of(word)}
+        columns |= {"tool"} if chosen.tools else set()
+        return columns.pop() if len(columns) == 1 else None
 
     def _narrow(self) -> list[int] | None:
         """The segments that have an event of the tool, kind or state that is asked for: the index knows these as words. The path
@@ -239,7 +248,7 @@ class _Search:
             weight, has = word.weight, word.counts(sessions)
             if weight < telling:
                 continue
-            said = _counts(self._postings(word.terms, said=True), sessions)
+            said = _counts(self._postings(word.terms, "said"), sessions)
             for session in sessions:
                 if present := has.get(session):
                     count = present + SAID * said.get(session, 0)
@@ -264,10 +273,11 @@ class _Search:
                 if self.proofs > PROOFS:
                     self.is_partial = True
                     return None
-            data = self.store.segment(segment)
+            data = self.store.segment(segment, files=bool(self.query.events.files))
             if data is None:  # Forgotten meanwhile.
                 continue
-            events, seen = self._events(Page(*data), {n: word for n, word in enumerate(words) if _has(word.segments, segment)})
+            here = {n: word for n, word in enumerate(words) if _has(word.segments, segment)}
+            events, seen = self._events(Page(*data), here, [word for word in self.unwanted if _has(word.segments, segment)])
             shown += events
             unproven -= seen
             if shown and not unproven:
@@ -286,14 +296,18 @@ class _Search:
         for word in words:
             for segment in _range(word.segments, session):
                 weights[segment] = weights.get(segment, 0.0) + word.weight
+        for word in self.unwanted:
+            for segment in _range(word.segments, session):
+                if segment in weights:
+                    weights[segment] /= 4  # What has none of it needs no proof, and is looked at first.
         return sorted(weights, key=lambda segment: (-weights[segment], segment))
 
-    def _events(self, page: Page, words: dict[int, _Word]) -> tuple[list[tuple[float, EventHit]], set[int]]:
+    def _events(self, page: Page, words: dict[int, _Word], unwanted: list[_Word]) -> tuple[list[tuple[float, EventHit]], set[int]]:
         """The best events that have any of the words, each with how well, and which of the words were seen in them. A word that is
         in one of the events with rarer words is not looked for in the others."""
         taken: Sequence[int] = range(len(page.events))
         if self.is_picky:
-            banned = set().union(*(finder.events_with(page) for finder in self.unwanted))
+            banned = set().union(*(finder.events_with(page) for word in unwanted for finder in word.finders))
             taken = [at for at, event in enumerate(page.events) if at not in banned and self.query.events.takes(event)]
         spots: dict[int, list[tuple[int, int]]] = {} if words else {at: [] for at in taken}
         weights: dict[int, float] = {}

@@ -56,7 +56,7 @@ def regex(store: Store, pattern: str, *, limit: int = 20, fields: str = "") -> A
 
 
 def _events(store: Store, id_: int, search: Any, query: Query) -> list[EventHit]:
-    data = store.segment(id_)
+    data = store.segment(id_, files=bool(query.events.files))
     if data is None:  # Forgotten meanwhile.
         return []
     page = Page(*data)

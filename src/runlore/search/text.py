@@ -72,6 +72,11 @@ class Page:
         self.lower = data.lower()
         self.starts = [event.offset for event in events]
 
+    @cached_property
+    def has_accents(self) -> bool:
+        """Whether there may be letters that an ASCII word is found in as well."""
+        return bool(self.data.translate(None, _NO_ACCENT))
+
     def body(self, at: int) -> bytes:
         event = self.events[at]
         return self.data[event.offset : event.offset + event.length]
@@ -168,6 +173,8 @@ class Finder:
 
     def _find_wide(self, page: Page, taken: Iterable[int], most: int) -> Spans:
         found: Spans = {}
+        if self.first and not page.has_accents:
+            return found
         for at in taken:
             body = page.body(at)
             if body.isascii():
@@ -198,6 +205,8 @@ class _Fold(dict[int, int]):
 
 
 _FOLD = _Fold()
+_NO_ACCENT = bytes(c for c in range(256) if not (0xC3 <= c <= 0xCD or c == 0xE1))
+"""All bytes but those that Latin letters with accents, and accents alone, begin with in UTF-8."""
 _MARKS = "[\u0300-\u036f]*"
 _APART, _LOWER, _UPPER, _DIGIT, _HIGH = range(5)
 _LETTERS = (_LOWER, _UPPER)

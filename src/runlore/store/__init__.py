@@ -75,6 +75,9 @@ class Resume(msgspec.Struct, kw_only=True):
     streams: dict[str, StreamState] = msgspec.field(default_factory=dict)
 
 
+FORGOTTEN = "forgotten"
+"""The problem of a source that holds nothing but what was forgotten: it is not read again."""
+
 DAMAGED = 0
 """The adapter version of a source whose stored events are to be derived again, whatever made them."""
 
@@ -90,7 +93,8 @@ class Counted(msgspec.Struct, frozen=True, kw_only=True):
     stored: Tally | None
     made: Tally
     is_ordered: bool = True
-    """False when numbers do not follow the order of the source, as after a newer adapter found more events."""
+    """False when numbers do not follow the order of the source, as after a newer adapter found more events, or when something
+    that was copied is forgotten: then what depends on the order, or on the words, cannot be known."""
 
     @property
     def differences(self) -> dict[str, tuple[Any, Any]]:
@@ -254,15 +258,19 @@ class Store(Protocol):
     def bodies(self, uid: str, first: int = 0, last: int | None = None) -> dict[int, str]:
         """The bodies of a session's events by seq, copies followed to where they happened."""
 
+    def record_of(self, uid: str, seq: int) -> tuple[str, int] | None:
+        """The source of an event and the number of its native record there, when it has one."""
+
     def records(self, source_path: str, first: int = 0, last: int | None = None) -> Iterator[tuple[int, int, bytes]]:
         """(number, offset, bytes) of the native records kept of a source, in order."""
 
-    def postings(self, term: str, *, prefix: bool = False, column: str | None = None, said: bool = False) -> list[int]:
+    def postings(self, term: str, *, prefix: bool = False, column: str | None = None) -> list[int]:
         """The id of every segment that has this word or phrase, ascending. An id is session number << 20 | segment number.
-        `said`: in a prompt, a reply or a thought, not only in what a tool was given or gave back."""
+        Columns are `prompt`, `reply` and `tool`; `said` is the first two."""
 
-    def segment(self, id: int) -> tuple[bytes, list[SegmentEvent]] | None:
-        """The bodies of a segment in one piece, and its events with where theirs are; None when there is no such segment."""
+    def segment(self, id: int, *, files: bool = True) -> tuple[bytes, list[SegmentEvent]] | None:
+        """The bodies of a segment in one piece, and its events with where theirs are; None when there is no such segment.
+        Without `files` those of the events are left out, which is twice as fast."""
 
     def segment_count(self) -> int:
         """About how many segments there are."""
@@ -342,8 +350,11 @@ class Store(Protocol):
     def forget(self, uids: Iterable[str], when: datetime) -> None:
         """Removes these sessions from every tier and leaves a tombstone for each."""
 
-    def compact(self) -> None:
-        """Gives space back and tidies the index, when there is time for it."""
+    def copies_of(self, uids: Iterable[str]) -> list[str]:
+        """The other sessions that show parts of these as copies."""
+
+    def purge(self) -> None:
+        """Leaves nothing in the file of what was removed from it."""
 
     # ── proving it right, for the doctor ─────────────────────────────────────────────────────────────────────────────
     def snapshot(self) -> AbstractContextManager[None]:
@@ -380,8 +391,11 @@ class Store(Protocol):
     def drop_strays(self, sessions: Sequence[int]) -> None:
         """Removes what is left of sessions that are not there, and all that belongs to no source."""
 
+    def restore_session(self, number: int, uid: str) -> None:
+        """A session that is known only by its streams: makes it again from what they say."""
+
     def restore_stream(self, session: int, block: int, source: int) -> None:
-        """Events that no source claims are this source's, which is marked so that the next sync derives them again."""
+        """The events of a block are this source's, which is marked so that the next sync derives them again."""
 
     def restore_source(self, number: int) -> None:
         """A source that is known only by its streams: makes it again from what its session says, marked in the same way."""

@@ -14,7 +14,7 @@ import msgspec
 
 from ..adapters import Facts
 from ..errors import StoreError
-from ..model import BLOCK, format_time
+from ..model import BLOCK, SCHEMA_VERSION, SessionEvent, format_time
 from ..timeline import Tally
 from . import DAMAGED, Counted, Row, Segment
 from ._sqlite_put import Writer
@@ -25,6 +25,9 @@ T = TypeVar("T")
 
 BACKUP_PAGES = 1000
 """Pages of 8 KB that are copied between two looks at the clock."""
+
+SOUGHT = 1000
+"""So many of the words of a sample are also searched for."""
 
 # Of every word: how often it is there, and a sum that changes with each place. Only words that differ are looked at closely.
 _WORDS = "select term, count(*), sum(((doc % 1000003) * 1009 + offset * 31 + length(col)) % 1000003) from {} {} group by term"
@@ -71,13 +74,14 @@ class Checker(Writer):
             streams = self._all(sql, (session, source))
             stored = {block: tally for block, tally, _ in streams}
             for home, blocks in readings([(block, hash_) for block, _, hash_ in streams]):
-                made = Tally().add(
-                    read_row(uid, [n * BLOCK + row[SEQ] % BLOCK, *row[1:PARENT], None, *row[PARENT + 1 :]])
+                events = [
+                    _as_counted(uid, n * BLOCK + row[SEQ] % BLOCK, row)
                     for n, block in enumerate(blocks)
                     for row in self._rows(session, block * BLOCK, (block + 1) * BLOCK - 1)
-                )
-                known = _decode(stored[home], Tally)
-                found.append(Counted(block=home, source=source, stored=known, made=made, is_ordered=home == blocks[0]))
+                ]
+                is_ordered = home == blocks[0] and all(event.origin != "" for event in events)
+                made, known = Tally().add(events), _decode(stored[home], Tally)
+                found.append(Counted(block=home, source=source, stored=known, made=made, is_ordered=is_ordered))
         return found
 
     # ── repairing ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -104,9 +108,15 @@ class Checker(Writer):
                 self._fold(uid)
 
     def relink(self, sessions: Sequence[int]) -> None:
+        # Where a source is to be derived again, this is all that remembers the numbers of the events that it lost.
+        lost = (
+            f"select 1 from streams join sources on number = source and adapter_version = {DAMAGED}"
+            f" where session = natives.session and block = natives.seq / {BLOCK}"
+            " and not exists (select 1 from events e where e.session = natives.session and e.seq = natives.seq)"
+        )
         with self.transaction(), _told(self.url):
             for session in sessions:
-                self.db.execute("delete from natives where session = ?", (session,))
+                self.db.execute(f"delete from natives where session = ? and not exists ({lost})", (session,))
                 rows = sorted((h, session, seq) for h, seq in self._hashes(session))
                 self.db.executemany("insert or ignore into natives values (?, ?, ?)", rows)
 
@@ -117,6 +127,9 @@ class Checker(Writer):
             for number in sources:
                 self.db.execute(sql, (number,))
                 self._salvage("source = ?", (number,))
+                # A segment that lies in no block would be overlooked.
+                nowhere = f"(first_seq < 0 or first_seq / {BLOCK} not in (select block from streams s where s.session = segments.session))"
+                self._drop_segments(f"session in (select session from streams where source = ?) and {nowhere}", (number,))
 
     def _salvage(self, where: str, bindings: tuple[Any, ...]) -> None:
         """Puts what the session says in the place of what its streams say, where that cannot be read: no sync could go on."""
@@ -148,12 +161,23 @@ class Checker(Writer):
                 known = "select number from sources union all select source from streams"
                 self.db.execute(f"delete from {table} where source not in ({known})")
 
+    def restore_session(self, number: int, uid: str) -> None:
+        flavor, _, native_id = uid.partition(":")
+        now = format_time(datetime.now(UTC))
+        with self.transaction(), _told(self.url):
+            self.db.execute(
+                "insert into sessions (number, uid, flavor, native_session_id, discovered_at, ingested_at, schema_version, machine)"
+                " values (?, ?, ?, ?, ?, ?, ?, (select machine from sources join streams on source = number where session = ? limit 1))",
+                (number, uid, flavor, native_id, now, now, SCHEMA_VERSION, number),
+            )
+            self._fold(uid)
+
     def restore_stream(self, session: int, block: int, source: int) -> None:
         (native_id,) = self._one("select native_session_id from sessions where number = ?", (session,))
         facts, tally = Facts(native_session_id=native_id), Tally()
         row = (session, block, source, msgspec.msgpack.encode(facts), msgspec.msgpack.encode(tally), b"")
         with self.transaction(), _told(self.url):
-            self.db.execute("insert into streams values (?, ?, ?, ?, ?, ?)", row)
+            self.db.execute("insert into streams values (?, ?, ?, ?, ?, ?) on conflict do update set source = excluded.source", row)
             self.derive_again([source])
 
     def restore_source(self, number: int) -> None:
@@ -231,7 +255,16 @@ class _Aside:
         for word in sorted(word for word in stored.keys() | made.keys() if stored.get(word) != made.get(word)):
             for id_ in self._differing(word, where):
                 wrong.setdefault(id_, f"the index is wrong about the word {word[:40]!r}")
+        words = sorted(made)
+        for word in words if is_all else words[:: len(words) // SOUGHT + 1]:
+            for id_ in self._unfound(word):
+                wrong.setdefault(id_, f"a search does not find the word {word[:40]!r}")
         return wrong
+
+    def _unfound(self, word: str) -> set[int]:
+        """The segments that have a word and are not found by it: a search takes another way into the index than a scan."""
+        sql = "select doc from made_words where term = ?1 except select rowid from store.search where search match '\"' || ?1 || '\"'"
+        return {doc for (doc,) in self.db.execute(sql, (word,))}
 
     def _differing(self, word: str, where: str) -> set[int]:
         """The segments of which the two indexes say other things about a word."""
@@ -273,6 +306,12 @@ def readings(streams: list[tuple[int, bytes]]) -> list[tuple[int, list[int]]]:
         else:
             before.append(block)
     return found
+
+
+def _as_counted(uid: str, seq: int, row: Row) -> SessionEvent:
+    """The event as its stream counted it. What was a copy, and has no origin since that was forgotten, is a copy of nothing."""
+    event = read_row(uid, [seq, *row[1:PARENT], None, *row[PARENT + 1 :]])
+    return msgspec.structs.replace(event, origin="") if row[OFFSET] is None and event.origin is None else event
 
 
 def _insert(db: apsw.Connection, table: str, id_: int, segment: Segment) -> None:

@@ -18,7 +18,24 @@ from ..model import BLOCK, SCHEMA_VERSION, format_time
 from ..timeline import Tally, merge
 from . import DAMAGED, Batch, Piece, Put, Segment, StreamState
 from ._sqlite_read import Reader
-from .pieces import GONE, PARENT, SEQ, fold_facts, native_hash, outside, rebuild, renumber, with_origin
+from .pieces import (
+    FLAGS,
+    GONE,
+    NATIVE_ID,
+    OFFSET,
+    PARENT,
+    SEQ,
+    fold_facts,
+    native_hash,
+    outside,
+    pack,
+    read_row,
+    rebuild,
+    record_of,
+    renumber,
+    with_origin,
+    with_record,
+)  # fmt: skip
 
 ALIAS = """
 insert or ignore into aliases
@@ -46,14 +63,16 @@ class Writer(Reader):
                 return done  # It is there already: this is the second time.
             gone = self.tombstones()
             flavor = batch.source.agent
+            is_forgotten = False
             for piece in batch.pieces:
-                if piece.session_uid in gone or (piece.facts.parent_uid or "") in gone:
+                if piece.session_uid in gone or (piece.facts.relation == "subagent" and piece.facts.parent_uid in gone):
+                    is_forgotten = True
                     done.forgotten += len(piece.rows)
                     continue
                 if piece.rows or self._number(piece.session_uid) is not None:
                     self._put_piece(number, flavor, piece, batch, done)
             self.db.executemany(ALIAS, ((number, h, target) for h, target in batch.aliases))
-            self._put_rest(number, batch, keep=not done.forgotten)
+            self._put_rest(number, batch, keep=not is_forgotten)
             self._fold_all(number)
             now = format_time(datetime.now(UTC))
             self.db.executemany("update sessions set ingested_at = ? where uid = ?", ((now, uid) for uid in done.sessions))
@@ -233,7 +252,9 @@ class Writer(Reader):
     def _put_rest(self, source: int, batch: Batch, *, keep: bool) -> None:
         if keep:
             self.db.executemany("insert or replace into records values (?, ?, ?, ?, ?)", ((source, *record) for record in batch.records))
-        self.db.executemany("insert or ignore into skips values (?, ?, ?)", ((source, skip.offset, skip.reason) for skip in batch.skips))
+            self.db.executemany(
+                "insert or ignore into skips values (?, ?, ?)", ((source, skip.offset, skip.reason) for skip in batch.skips)
+            )
         (merged,) = self._one("select merged from sources where number = ?", (source,))
         totals = msgspec.json.decode(merged, type=dict[str, int]) if batch.since else {}
         for word, count in batch.merged.items():
@@ -241,11 +262,12 @@ class Writer(Reader):
         at = batch.position
         self.db.execute(
             'update sources set size = ?, mtime_ns = ?, inode = ?, "offset" = ?, head = ?, tail = ?, records = ?, carry = ?,'
-            " adapter_version = ?, redact_version = ?, merged = ?, synced_at = ?,"
+            " adapter_version = ?, redact_version = iif(?, redact_version, ?), merged = ?, synced_at = ?,"
             " missing_at = iif(?, missing_at, null), problem = null where number = ?",
+            # What was stored of it before stays as other rules left it, until `redact_again` has been over it.
             (
                 batch.source.size, batch.source.mtime_ns, batch.source.inode, at.offset, at.head, at.tail, at.records,
-                batch.carry, batch.adapter_version, batch.redact_version, msgspec.json.encode(totals).decode(),
+                batch.carry, batch.adapter_version, batch.since > 0, batch.redact_version, msgspec.json.encode(totals).decode(),
                 format_time(datetime.now(UTC)), batch.is_gone, source,
             ),
         )  # fmt: skip
@@ -305,18 +327,29 @@ class Writer(Reader):
         with self.transaction():
             before = self._all("select session, block from streams where source = ?", (source,))
             self._rewind(source)
-            present: set[int] = set()
+            present: dict[int, int | None] = {}
             for batch in batches:
                 for piece in batch.pieces:
-                    present.update(piece.natives)
-                _add(total, self.put(batch))
+                    present.update((h, record_of(row)) for h, row in zip(piece.natives, piece.rows, strict=True))
+                _add(total, self.put(msgspec.structs.replace(batch, redact_version=self._redacted(source))))
             for session, block in before:
                 self._mark_gone(session, block, present)
         return total
 
-    def _mark_gone(self, session: int, block: int, present: set[int]) -> None:
-        gone = [(session, seq) for h, seq in self._hashes(session, block) if h not in present]
-        self.db.executemany(f"update events set flags = flags | {GONE} where session = ? and seq = ?", gone)
+    def _mark_gone(self, session: int, block: int, present: dict[int, int | None]) -> None:
+        """Marks what is no longer in its source, unmarks what is again, and notes where in the source it is now."""
+        numbers = {seq: h for h, seq in self._hashes(session, block)}
+        changes = []
+        for row in self._rows(session, block * BLOCK, (block + 1) * BLOCK - 1):
+            h = numbers.get(row[SEQ])
+            if h is not None:
+                flags = row[FLAGS] & ~GONE if h in present else row[FLAGS] | GONE
+                changes.append((flags, with_record(row, present.get(h)), session, row[SEQ]))
+        self.db.executemany("update events set flags = ?, rest = ? where session = ? and seq = ?", changes)
+
+    def _redacted(self, source: int) -> str:
+        (version,) = self._one("select redact_version from sources where number = ?", (source,))
+        return str(version)
 
     def _hashes(self, session: int, block: int | None = None) -> list[tuple[int, int]]:
         """(hash, seq) of every event of a session, or of one block of it, that has a native id."""
@@ -330,17 +363,54 @@ class Writer(Reader):
         with self.transaction():
             streams = self._all("select session, block from streams where source = ?", (source,))
             (version,) = self._one("select adapter_version from sources where number = ?", (source,))
+            gone: list[tuple[int, int, list[list[Any]], list[bytes | None]]] = []
             try:
                 for session, block in streams:
+                    gone.append((session, block, *self._gone_from(session, block)))
                     self._take_out(session, block, is_damaged=version == DAMAGED)
                 self._rewind(source)
                 for batch in batches:
+                    if any(rows for _, _, rows, _ in gone):
+                        batch = msgspec.structs.replace(batch, redact_version=self._redacted(source))
                     _add(total, self.put(batch))
             finally:
                 self._again = {}
-            for (uid,) in self._all("select distinct uid from sessions join streams on session = number where source = ?", (source,)):
-                self._fold(uid)
+            for session, block, rows, bodies in gone:
+                self._put_back(session, block, rows, bodies)
+            self._fold_all(source)
         return total
+
+    def _gone_from(self, session: int, block: int) -> tuple[list[list[Any]], list[bytes | None]]:
+        """The rows and bodies of a block that are no longer in its source: no adapter can derive them again."""
+        low, high = block * BLOCK, (block + 1) * BLOCK - 1
+        rows = [list(row) for row in self._rows(session, low, high) if row[FLAGS] & GONE]
+        if not rows:
+            return [], []
+        (uid,) = self._one("select uid from sessions where number = ?", (session,))
+        bodies = self.bodies(uid, low, high)
+        return rows, [None if row[OFFSET] is None else bodies[row[SEQ]].encode("utf-8", "replace") for row in rows]
+
+    def _put_back(self, session: int, block: int, rows: list[list[Any]], bodies: list[bytes | None]) -> None:
+        """Rows of before that the source did not bring again. They count for the block that they had."""
+        (uid, flavor) = self._one("select uid, flavor from sessions where number = ?", (session,))
+        hashes = [native_hash(flavor, row[NATIVE_ID]) for row in rows]
+        known = self._known(hashes)
+        left = [n for n, h in enumerate(hashes) if all(number != session for number, _ in known.get(h, []))]
+        rows, bodies = [rows[n] for n in left], [bodies[n] for n in left]
+        if not rows:
+            return
+        segments = pack(rows, bodies, None)
+        self.db.executemany(INSERT_EVENT, ((session, *row) for row in rows))
+        natives = [(hashes[n], session, row[SEQ]) for n, row in zip(left, rows, strict=True)]
+        self.db.executemany("insert or ignore into natives values (?, ?, ?)", natives)
+        for segment in segments:
+            self._write_segment(session, segment.first_seq, segment.last_seq, segment)
+        (tally,) = self._one("select tally from streams where session = ? and block = ?", (session, block))
+        total = msgspec.msgpack.decode(tally, type=Tally).add(read_row(uid, row) for row in rows)
+        self.db.execute(
+            "update streams set tally = ?, hash = iif(hash = x'', x'01', hash) where session = ? and block = ?",
+            (msgspec.msgpack.encode(total), session, block),
+        )
 
     def _take_out(self, session: int, block: int, *, is_damaged: bool) -> None:
         """Drops the events of a block and remembers which native id had which number."""
@@ -348,7 +418,7 @@ class Writer(Reader):
         span = (session, low, high)
         known = self._hashes(session, block)
         if is_damaged:  # An event that was lost may still be known by its number. There is no index for this: it takes a scan.
-            known += self._all("select hash, seq from natives where session = ? and seq between ? and ?", span)
+            known = self._all("select hash, seq from natives where session = ? and seq between ? and ?", span) + known
         self._again.setdefault(session, Again()).numbers.update(known)
         self.db.executemany("delete from natives where hash = ? and session = ?", ((h, session) for h, _ in known))
         self.db.execute("delete from events where session = ? and seq between ? and ?", span)

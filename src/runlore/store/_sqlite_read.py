@@ -18,7 +18,7 @@ from ..errors import StoreError
 from ..model import BLOCK, Cost, Session, SessionEvent, format_time, parse_time
 from ..timeline import Tally
 from . import Filter, Resume, SegmentEvent, SessionLine, SourceState, StreamState, Tail
-from .pieces import LENGTH, OFFSET, SEGMENT_BYTES, SEQ, read_row, segment_event, unpack, unpack_records
+from .pieces import ERROR, LENGTH, OFFSET, SEGMENT_BYTES, SEQ, read_row, segment_event, unpack, unpack_records
 
 _EVENT = 'seq, ts, kind, parent_seq, tool, action, flags, exit_code, native_id, call_id, summary, "offset", length, rest'
 _LINE = (
@@ -174,6 +174,15 @@ class Reader:
         (uid,) = self._one("select uid from sessions where number = ?", (session,))
         return read_row(uid, rows[0])
 
+    def record_of(self, uid: str, seq: int) -> tuple[str, int] | None:
+        session = self._number(uid)
+        event = None if session is None else self._event(session, seq)
+        if event is None or event.record is None:
+            return None
+        sql = "select path from streams join sources on number = source where session = ? and block = ?"
+        row = self._one(sql, (session, seq // BLOCK))
+        return None if row is None else (row[0], event.record)
+
     def records(self, source_path: str, first: int = 0, last: int | None = None) -> Iterator[tuple[int, int, bytes]]:
         sql = (
             "select r.first, r.length, r.body from records r join sources s on s.number = r.source"
@@ -186,20 +195,24 @@ class Reader:
                     yield number, record.offset, record.data
 
     # ── the index ────────────────────────────────────────────────────────────────────────────────────────────────────
-    def postings(self, term: str, *, prefix: bool = False, column: str | None = None, said: bool = False) -> list[int]:
+    def postings(self, term: str, *, prefix: bool = False, column: str | None = None) -> list[int]:
         quoted = '"' + term.replace('"', '""') + '"' + ("*" if prefix else "")
-        columns = "{prompt reply}" if said else column
+        columns = "{prompt reply}" if column == "said" else column
         query = f"{columns} : {quoted}" if columns else quoted
         # One JSON array instead of a row for each: a common word has tens of thousands, and this is four times as fast.
         (found,) = self._one("select json_group_array(rowid) from search where search match ?", (query.replace("\0", " "),))
         return msgspec.json.decode(found, type=list[int])
 
-    def segment(self, id: int) -> tuple[bytes, list[SegmentEvent]] | None:
+    def segment(self, id: int, *, files: bool = True) -> tuple[bytes, list[SegmentEvent]] | None:
         row = self._one("select session, first_seq, last_seq, length, hash, body from segments where id = ?", (id,))
         if row is None:
             return None
         session, first, last, length, hash_, body = row
-        rows = [row for row in self._rows(session, first, last) if row[OFFSET] is not None]
+        sql = (
+            f'select seq, kind, ts, tool, flags & {ERROR}, {"rest" if files else "null"}, "offset", length from events'
+            ' where session = ? and seq between ? and ? and "offset" is not null order by seq'
+        )
+        rows = self._all(sql, (session, first, last))
         return unpack(body, length, hash_), [segment_event(row) for row in rows]
 
     def segment_count(self) -> int:

@@ -6,7 +6,7 @@ The boundaries of segments follow from the sequence of events alone: a segment i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from hashlib import blake2b
 from typing import Any, Protocol
 
@@ -31,7 +31,7 @@ ROW = (
     "offset", "length", "rest",
 )  # fmt: skip
 """The columns of a row, in order."""
-SEQ, TS, KIND, PARENT, TOOL, FLAGS, OFFSET, LENGTH, REST = 0, 1, 2, 3, 4, 6, 11, 12, 13
+SEQ, TS, KIND, PARENT, TOOL, FLAGS, NATIVE_ID, SUMMARY, OFFSET, LENGTH, REST = 0, 1, 2, 3, 4, 6, 8, 10, 11, 12, 13
 
 _COLUMN = {"user_msg": 0, "assistant_msg": 1, "thinking": 1}
 """Which column of the index a kind's body goes to; all others go to the third, `tool`."""
@@ -67,10 +67,25 @@ _fast_compressor = zstandard.ZstdCompressor(level=1)
 _decompressor = zstandard.ZstdDecompressor()
 
 
+def column_of(kind: str) -> str:
+    """The column of the index that has the bodies of this kind."""
+    return ("prompt", "reply", "tool")[_COLUMN.get(kind, 2)]
+
+
 def native_hash(flavor: str, native_id: str) -> int:
     """A signed 64-bit number for a native id: what the store finds it by."""
+    if native_id.startswith(_HIDDEN) and len(native_id) == len(_HIDDEN) + 16:
+        return int.from_bytes(bytes.fromhex(native_id[len(_HIDDEN) :]), "little", signed=True)
     digest = blake2b(f"{flavor}:{native_id}".encode("utf-8", "replace"), digest_size=8).digest()
     return int.from_bytes(digest, "little", signed=True) or 1
+
+
+_HIDDEN = "hidden="
+
+
+def hidden_id(flavor: str, native_id: str) -> str:
+    """A name for a native id that must not be stored as it is, with the same hash."""
+    return _HIDDEN + native_hash(flavor, native_id).to_bytes(8, "little", signed=True).hex()
 
 
 def make_row(event: SessionEvent, seq: int, parent_seq: int | None) -> list[Any]:
@@ -132,16 +147,27 @@ def read_row(uid: str, row: Sequence[Any], ref: str | None = None) -> SessionEve
 
 
 def segment_event(row: Sequence[Any]) -> SegmentEvent:
-    """What a search asks of a row."""
-    files = _decode_rest(row[REST]).files
-    return SegmentEvent(row[SEQ], row[KIND], row[TS], row[TOOL], bool(row[FLAGS] & ERROR), files, row[OFFSET], row[LENGTH])
+    """What a search asks of a row: (seq, kind, ts, tool, whether it is an error, rest or None, offset, length)."""
+    seq, kind, ts, tool, is_error, rest, offset, length = row
+    return SegmentEvent(seq, kind, ts, tool, bool(is_error), _decode_rest(rest).files if rest else (), offset, length)
 
 
-def with_origin(row: Sequence[Any], origin: str) -> list[Any]:
-    """The row of a copy: it says where it happened, and has no body and no tokens of its own."""
+def with_origin(row: Sequence[Any], origin: str | None, summary: str | None = None) -> list[Any]:
+    """The row of a copy: it says where it happened, and has no body and no tokens of its own. Without an origin, and with
+    another summary, it is the place of something that was forgotten."""
     rest = _decode_rest(row[REST])
-    copy = msgspec.structs.replace(rest, origin=origin, usage=None, tokens=0)
-    return [*row[:OFFSET], None, None, _encode_rest(copy)]
+    copy = msgspec.structs.replace(rest, origin=origin, usage=None, tokens=0, files=rest.files if origin else ())
+    return [*row[:SUMMARY], row[SUMMARY] if origin else summary, None, None, _encode_rest(copy)]
+
+
+def with_record(row: Sequence[Any], record: int | None) -> bytes:
+    """The rest of a row whose native record has another number now."""
+    return _encode_rest(msgspec.structs.replace(_decode_rest(row[REST]), record=record))
+
+
+def record_of(row: Sequence[Any]) -> int | None:
+    """The number of a row's native record."""
+    return _decode_rest(row[REST]).record
 
 
 def redact_row(row: Sequence[Any], cleaner: Cleaner) -> list[Any] | None:
@@ -154,10 +180,10 @@ def redact_row(row: Sequence[Any], cleaner: Cleaner) -> list[Any] | None:
         cwd=text(rest.cwd) if rest.cwd else rest.cwd,
         git_branch=text(rest.git_branch) if rest.git_branch else rest.git_branch,
     )
-    summary = text(row[10]) if row[10] else row[10]
-    if changed == rest and summary == row[10]:
+    summary = text(row[SUMMARY]) if row[SUMMARY] else row[SUMMARY]
+    if changed == rest and summary == row[SUMMARY]:
         return None
-    return [*row[:10], summary, *row[11:13], _encode_rest(changed)]
+    return [*row[:SUMMARY], summary, row[OFFSET], row[LENGTH], _encode_rest(changed)]
 
 
 def pack(rows: list[list[Any]], bodies: Sequence[bytes | None], tail: Tail | None) -> list[Segment]:
@@ -375,6 +401,22 @@ def redact_record(line: bytes, cleaner: Cleaner) -> bytes:
         return line if clean == plain else clean.encode("utf-8", "replace")
     clean_value = cleaner.value(value)
     return line if clean_value is value else msgspec.json.encode(clean_value)
+
+
+def clean_facts(facts: Facts, text: Callable[[str], str]) -> Facts:
+    """The same without secrets in what came from the records."""
+    names = ("title", "cwd", "git_branch", "model", "repo", "task_ref")
+    return msgspec.structs.replace(facts, **{name: value and text(value) for name in names if (value := getattr(facts, name))})
+
+
+def clean_carry(carry: bytes, cleaner: Cleaner) -> bytes:
+    """A carry is msgpack by contract, so its texts (folders, branches, names of tools) can be cleaned like others."""
+    try:
+        value = msgspec.msgpack.decode(carry)
+    except (msgspec.DecodeError, RecursionError):
+        return carry
+    clean = cleaner.value(value)
+    return carry if clean is value else msgspec.msgpack.encode(clean)
 
 
 def update_facts(old: Facts | None, new: Facts) -> Facts:

@@ -19,9 +19,25 @@ from ..adapters import Facts
 from ..errors import StoreBusy, StoreError, StoreTooNew
 from ..model import BLOCK, format_time
 from ..timeline import Tally
+from . import FORGOTTEN
 from ._sqlite_check import Checker
 from ._sqlite_put import INSERT_EVENT, Again
-from .pieces import LENGTH, OFFSET, Cleaner, pack_one, pack_records, redact_record, redact_row, unpack, unpack_records
+from .pieces import (
+    LENGTH,
+    OFFSET,
+    SEQ,
+    Cleaner,
+    clean_carry,
+    clean_facts,
+    pack_one,
+    pack_records,
+    read_row,
+    redact_record,
+    redact_row,
+    unpack,
+    unpack_records,
+    with_origin,
+)
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 
@@ -90,7 +106,8 @@ class SqliteStore(Checker):
     @contextmanager
     def transaction(self) -> Iterator[None]:
         if self._depth:
-            yield
+            with self._savepoint():
+                yield
             return
         try:
             self.db.execute("begin immediate")
@@ -110,6 +127,23 @@ class SqliteStore(Checker):
             raise
         finally:
             self._depth = 0
+
+    @contextmanager
+    def _savepoint(self) -> Iterator[None]:
+        """A step inside a transaction: when it fails, what came before it is still to be kept."""
+        self._depth += 1
+        name = f"step{self._depth}"
+        self.db.execute(f"savepoint {name}")
+        try:
+            yield
+        except BaseException:
+            if self.db.in_transaction:
+                self.db.execute(f"rollback to {name}")
+            raise
+        finally:
+            self._depth -= 1
+            if self.db.in_transaction:
+                self.db.execute(f"release {name}")
 
     @contextmanager
     def sync_lock(self) -> Iterator[None]:
@@ -143,16 +177,24 @@ class SqliteStore(Checker):
                     self.db.execute("delete from records where source = ? and first = ?", (source, first))
                     packed = pack_records(clean, first)
                     self.db.executemany("insert into records values (?, ?, ?, ?, ?)", ((source, *part) for part in packed))
-            self.db.execute("update sources set redact_version = ? where number = ?", (version, source))
+            (carry,) = self._one("select carry from sources where number = ?", (source,))
+            carry = carry and clean_carry(carry, cleaner)
+            self.db.execute("update sources set redact_version = ?, carry = ? where number = ?", (version, carry, source))
             self._fold_all(source)
+            for number, repo, task in self._all(
+                "select distinct number, repo, task_ref from sessions join streams on session = number where source = ?", (source,)
+            ):
+                self.db.execute(
+                    "update sessions set repo = ?, task_ref = ? where number = ?",
+                    (repo and cleaner.text(repo), task and cleaner.text(task), number),
+                )
         return changed
 
     def _redact_block(self, session: int, block: int, cleaner: Cleaner) -> int:
         text = cleaner.text
         span = (session, block * BLOCK, (block + 1) * BLOCK - 1)
         facts, tally = self._one("select facts, tally from streams where session = ? and block = ?", (session, block))
-        known = msgspec.msgpack.decode(facts, type=Facts)
-        clean = msgspec.structs.replace(known, title=text(known.title) if known.title else known.title)
+        clean = clean_facts(msgspec.msgpack.decode(facts, type=Facts), text)
         totals = msgspec.msgpack.decode(tally, type=Tally)
         if totals.first_prompt:
             totals = msgspec.structs.replace(totals, first_prompt=text(totals.first_prompt))
@@ -195,6 +237,7 @@ class SqliteStore(Checker):
                 if row is None:
                     continue
                 (session,) = row
+                self._forget_copies(uid, session)
                 sources = [n for (n,) in self._all("select distinct source from streams where session = ?", row)]
                 self._drop_segments("session = ?", (session,))
                 natives = ((h, session) for h, _ in self._hashes(session))
@@ -206,17 +249,41 @@ class SqliteStore(Checker):
                     # Native records of one file cannot be told apart by session, so all of the file's go.
                     for table in ("records", "skips", "aliases"):
                         self.db.execute(f"delete from {table} where source = ?", (source,))
-                    self.db.execute("update sources set carry = null where number = ? and not exists"
-                                    " (select 1 from streams where source = ?)", (source, source))  # fmt: skip
-        # Deleted pages keep their old bytes until they are overwritten: forgetting must not leave them.
-        self.db.execute("insert into search(search) values ('optimize')")
-        self.db.execute("vacuum")
-        self.db.pragma("wal_checkpoint", "truncate")
+                    self.db.execute(
+                        "update sources set carry = null, problem = ?2 where number = ?1"
+                        " and not exists (select 1 from streams where source = ?1)",
+                        (source, FORGOTTEN),
+                    )
+        self.purge()
 
-    def compact(self) -> None:
-        self.db.pragma("incremental_vacuum", 1000)
-        self.db.pragma("optimize")
-        self.db.pragma("wal_checkpoint", "truncate")
+    def _forget_copies(self, uid: str, session: int) -> None:
+        """What other sessions copied from this one: the place stays, what was said there goes."""
+        for number, seq in self._copies(uid, session):
+            row = with_origin(self._rows(number, seq, seq)[0], None, "[forgotten]")
+            self.db.execute("delete from events where session = ? and seq = ?", (number, seq))
+            self.db.execute(INSERT_EVENT, (number, *row))
+
+    def copies_of(self, uids: Iterable[str]) -> list[str]:
+        gone = {uid: number for uid in uids if (number := self._number(uid)) is not None}
+        found = {number for uid, session in gone.items() for number, _ in self._copies(uid, session)} - set(gone.values())
+        return sorted(uid for (uid,) in (self._one("select uid from sessions where number = ?", (n,)) for n in found))
+
+    def _copies(self, uid: str, session: int) -> list[tuple[int, int]]:
+        """(session, seq) of the events elsewhere that refer to this session. Looked for where its native ids are known, and in
+        what was forked from it under new ones."""
+        near = {number for places in self._known([h for h, _ in self._hashes(session)]).values() for number, _ in places}
+        near |= {number for (number,) in self._all("select number from sessions where parent_uid = ?", (uid,))}
+        rows = ((number, row) for number in near - {session} for row in self._rows(number, 0, None) if row[OFFSET] is None)
+        return [(number, row[SEQ]) for number, row in rows if (read_row("toy:x", row).origin or "").startswith(uid + "#")]
+
+    def purge(self) -> None:
+        # Deleted pages keep their old bytes until they are overwritten, and so does the index.
+        try:
+            self.db.execute("insert into search(search) values ('optimize')")
+            self.db.execute("vacuum")
+            self.db.pragma("wal_checkpoint", "truncate")
+        except apsw.Error as error:
+            raise StoreError(f"{self.path}: {error}; what was removed may still be in the file, run it again") from None
 
 
 def migrations() -> list[tuple[int, str]]:

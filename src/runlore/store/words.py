@@ -18,9 +18,7 @@ _REMEMBERED = 100_000
 """Words whose parts are remembered: identifiers recur from segment to segment."""
 
 _OTHER, _LOWER, _UPPER = b"\0", b"\1", b"\2"
-_CLASS = b"".join(
-    _UPPER if 65 <= c <= 90 else _LOWER if 97 <= c <= 122 or 48 <= c <= 57 else _OTHER for c in range(256)
-)
+_CLASS = b"".join(_UPPER if 65 <= c <= 90 else _LOWER if 97 <= c <= 122 or 48 <= c <= 57 else _OTHER for c in range(256))
 _BOUNDARIES = (_LOWER + _UPPER, _UPPER + _UPPER + _LOWER)
 """parseHttp, and HTTPServer."""
 
