@@ -193,6 +193,16 @@ def test_an_adapter_that_fails_costs_its_source_and_not_the_sync(
     assert store.bodies("toy:s2") == {0: "fine"}
 
 
+def test_a_value_that_no_database_takes_costs_its_source_once(store: Store, sync: Callable[..., pipeline.Report], root: Path) -> None:
+    for n, text in enumerate(("before", "bad", "after")):
+        append(root / f"s{n}.jsonl", line(id=text, text=text, tokens=1 << 62 if text == "bad" else 1))
+        append(root / f"s{n}.jsonl", line(id=text + "2", text=text, tokens=1 << 62 if text == "bad" else 1))
+        os.utime(root / f"s{n}.jsonl", ns=(n, n))
+    assert [path for path, _ in sync().problems] == [str(root / "s1.jsonl")]
+    assert sorted(store.uids(Filter())) == ["toy:s0", "toy:s2"]
+    assert sync().found == {"unchanged": 3}
+
+
 def test_sessions_of_an_older_adapter_are_derived_again(
     store: Store,
     sync: Callable[..., pipeline.Report],

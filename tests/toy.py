@@ -1,6 +1,7 @@
 """A made-up agent with the simplest format that can say everything a store must keep. No test of ours needs a real one.
 
-A line is an event, {"s": session, "id": native id, "up": parent, "kind", "text", "of": original, "tokens", "call", "error"},
+A line is an event, {"s": session, "id": native id, "up": parent, "kind", "text", "of": original, "tokens", "call", "tool",
+"files", "error"},
 or, with "alias", a record in the chain that gives no event, or, with "title", a title.
 """
 
@@ -85,6 +86,8 @@ class Toy(JsonLines):
                 summary=text[:40],
                 native_id=f"{native}#{copy}" if copy else native,
                 call_id=line.get("call"),
+                tool=line.get("tool"),
+                files=tuple(line.get("files", ())),
                 is_error=line.get("error", False),
                 tokens=tokens,
                 usage=Usage(output_tokens=tokens) if tokens else None,

@@ -28,7 +28,7 @@ class Pool:
     """`start` gives the function that does the jobs; it is called once, or once in each worker. Jobs and results are bytes."""
 
     def __init__(self, workers: int, start: Start, setting: bytes) -> None:
-        # fork costs 5 ms where spawn costs 150; it is safe here because no thread is running yet.
+        # fork costs 5 ms where spawn costs 150; it is safe while no other thread runs, as in a sync that starts with much to read.
         fork = sys.platform == "linux"
         context: Any = mp.get_context("fork" if fork else "spawn")
         ready = start(setting) if fork else None  # Made once and inherited: compiling what it needs takes 50 ms.
@@ -44,10 +44,6 @@ class Pool:
             theirs.close()
             self._busy[ours] = None
             self._workers.append(worker)
-
-    def __len__(self) -> int:
-        """How many results are still to come."""
-        return len(self._order)
 
     def submit(self, data: bytes) -> None:
         """Adds a job. It is sent when a worker is idle, never before: two full pipes would wait for each other."""

@@ -42,6 +42,17 @@ WORKERS_FROM_BYTES = 20 * 1024 * 1024
 """Below this, starting processes takes longer than what they would save."""
 
 
+UNSTORABLE = "it cannot be stored"
+
+
+class _Unstorable(Exception):
+    """A source with a value that the database does not take."""
+
+    def __init__(self, source: Source, error: Exception) -> None:
+        super().__init__(str(error))
+        self.source = source
+
+
 class Progress(Protocol):
     """Told how far a sync is. The command line draws a line from it."""
 
@@ -210,7 +221,7 @@ class _Sync:
             return None
         old = state.source
         same = (source.size, source.mtime_ns, source.inode) == (old.size, old.mtime_ns, old.inode)
-        if same and state.problem == self.places.excluded:
+        if same and state.problem is not None and (state.problem == self.places.excluded or state.problem.startswith(UNSTORABLE)):
             return None
         if state.position.offset == 0:  # Nothing was taken from it: empty, unreadable, or left out by the rules of that day.
             return None if same and state.problem is None else "new"
@@ -232,8 +243,16 @@ class _Sync:
     # ── what is new, into the store ──────────────────────────────────────────────────────────────────────────────────
     def ingest(self, tasks: list[Task], workers: int | None, progress: Progress | None) -> None:
         """Does the tasks in their order. Whatever the number of workers, the store comes out the same."""
-        if not tasks:
-            return
+        while tasks:
+            try:
+                self._ingest(tasks, workers, progress)
+                return
+            except _Unstorable as bad:
+                # The open transaction is gone with it: what it held is still to do, without this source.
+                self._note_problem(bad.source, f"{UNSTORABLE}: {bad}")
+                tasks, _, _ = self.plan(self.discover())
+
+    def _ingest(self, tasks: list[Task], workers: int | None, progress: Progress | None) -> None:
         if workers is None:
             workers = (os.cpu_count() or 1) if self.report.size >= WORKERS_FROM_BYTES else 0
         every = Filter(parents_only=False)
@@ -252,9 +271,10 @@ class _Sync:
                     try:
                         touched |= self._keep(task, result.batch, runner)
                         _count(self.report.redacted, result.redacted)
-                    except (ReadError, OverflowError, UnicodeError) as error:  # A value that no database takes costs its source.
-                        runner.leave(task)
-                        self._note_problem(task.source, getattr(error, "reason", None) or f"it cannot be stored: {error}")
+                    except ReadError as error:
+                        self._note_problem(task.source, error.reason)
+                    except (OverflowError, UnicodeError) as error:  # A value that no database takes costs its source.
+                        raise _Unstorable(task.source, error) from None
                     commits.step(size)
                 if progress:
                     progress.advance(0 if result.more else 1, size)

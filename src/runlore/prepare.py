@@ -235,10 +235,8 @@ class _Part:
 
     def chain(self, event: SessionEvent, body: str) -> None:
         """The content hash is a chain over the events, from the text before redaction: covering more costs what is new."""
-        step = blake2b(self.hash, digest_size=16)
-        step.update(f"{event.seq}\0{event.kind}\0{event.native_id}\0".encode("utf-8", "replace"))
-        step.update(body.encode("utf-8", "replace"))
-        self.hash = step.digest()
+        text = f"{event.seq}\0{event.kind}\0{event.native_id}\0{body}"
+        self.hash = blake2b(self.hash + text.encode("utf-8", "replace"), digest_size=16).digest()
 
     def add(self, flavor: str, event: SessionEvent, body: str, parent_seq: int | None, link: str | None, original: str | None) -> None:
         if link is not None:

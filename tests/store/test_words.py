@@ -27,7 +27,15 @@ def test_runs_of_characters_without_spaces_are_cut_in_pairs() -> None:
     assert cjk_pairs("字") == ["字".encode()]
 
 
-@given(st.lists(st.text()))
+def test_colours_of_a_terminal_are_no_part_of_a_word() -> None:
+    assert index_text([b"\x1b[31merror\x1b[0m: \x1b[1;32mok"]).split() == [b"error", b":", b"ok"]
+
+
+def test_words_beside_characters_without_spaces_stand_apart() -> None:
+    assert {b"parse_http", "数".encode()} <= set(index_text(["使用parse_http函数".encode()]).split())
+
+
+@given(st.lists(st.text(st.characters(exclude_characters="\x1b"))))
 def test_any_text_can_be_indexed_and_stays_whole(texts: list[str]) -> None:
     data = [text.encode("utf-8", "replace") for text in texts]
     assert index_text(data).startswith(b"\n".join(data))

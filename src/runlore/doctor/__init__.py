@@ -16,11 +16,12 @@ from typing import Any
 
 import msgspec
 
+from .. import adapters
 from ..config import Config
-from ..errors import StoreBusy, StoreError
+from ..errors import RunloreError, StoreBusy, StoreError
 from ..store import Store
 from .checks import CHECKS
-from .exam import Check, Exam, Finding, Kind, Progress
+from .exam import Check, Exam, Finding, Kind, Progress, known_sources
 
 __all__ = ["CHECKS", "Check", "Exam", "Finding", "Progress", "Report", "examine"]
 
@@ -95,7 +96,7 @@ def _repair(store: Store, plan: dict[Kind, list[Any]]) -> list[str]:
         try:
             repair(store, keys)
             done.append(f"{text} ({len(keys):,})")
-        except (StoreError, OSError) as error:
+        except (RunloreError, OSError) as error:
             done.append(f"failed: {text}: {error}")
     return done
 
@@ -111,8 +112,17 @@ def _each(repair: Callable[..., None]) -> Callable[[Store, list[Any]], None]:
     return repair_all
 
 
-def _restore_stream(store: Store, session: int, block: int, source: int) -> None:
-    store.restore_stream(session, block, source)
+def _restore_source(store: Store, number: int) -> None:
+    store.restore_source(number)
+    _reposition(store, number)
+
+
+def _reposition(store: Store, number: int) -> None:
+    """A source that is to be derived again must be the one that was read: any place in it will do, it is read from the beginning."""
+    state = known_sources(store)[number]
+    size = os.stat(state.source.path).st_size
+    offset = min(max(state.position.offset, 1), size)
+    store.set_position(number, adapters.get(state.source.agent).position(state.source, offset, max(state.position.records, 0)))
 
 
 def _forget(store: Store, uids: list[str]) -> None:
@@ -138,10 +148,14 @@ def _hide(_: Store, files: list[str]) -> None:
 
 _REPAIRS: dict[Kind, tuple[str, Callable[[Store, list[Any]], None]]] = {
     "session": ("put back sessions", _each(lambda store, number, uid: store.restore_session(number, uid))),
+    "source": ("put back sources, and let the next sync derive them again", _each(_restore_source)),
+    "stream": (
+        "give events back to their sources, and let the next sync derive them again",
+        _each(lambda store, *key: store.restore_stream(*key)),
+    ),
     "strays": ("remove what belongs to nothing", lambda store, keys: store.drop_strays([key for key in keys if key is not None])),
-    "source": ("put back sources, and let the next sync derive them again", _each(lambda store, number: store.restore_source(number))),
-    "stream": ("give events back to their sources, and let the next sync derive them again", _each(_restore_stream)),
     "forget": ("forget once more what was forgotten", _forget),
+    "position": ("look up again where sources were left off", _each(_reposition)),
     "derive": ("let the next sync derive sources again", lambda store, keys: store.derive_again(keys)),
     "natives": ("make native ids again from the events", lambda store, keys: store.relink(keys)),
     "streams": ("count events again", lambda store, keys: store.recount(keys, streams=True)),

@@ -80,7 +80,8 @@ def _stray(exam: Exam, session: int, text: str, *, has_events: bool) -> Finding:
 def _without_source(exam: Exam, source: int, text: str) -> Iterator[Finding]:
     for session, block in exam.store.rows("select session, block from streams where source = ?", (source,)):
         if exam.claimant(session, block) is not None:
-            yield _unclaimed(exam, session, block, text)
+            found = _unclaimed(exam, session, block, text)
+            yield Finding(found.text, (*found.repairs, ("strays", None))) if found.repairs else found
             continue
         named = exam.store.rows("select source_path from sessions where number = ?", (session,))
         path = named[0][0] if named else None
@@ -278,11 +279,17 @@ def check_sources(exam: Exam) -> Iterator[Finding]:
         if adapter is None:
             notes["without an adapter"] += 1
         elif at.offset < 0 or at.records < 0 or (at.head and at.offset > state.source.size and state.problem is None):
-            yield exam.wrong_source(number, f"{path}: was read up to {at.offset:,}, of {state.source.size:,}")
+            yield _misread(exam, number, f"{path}: was read up to {at.offset:,}, of {state.source.size:,}")
         elif now == "same" and at.offset and not adapter.follows(state.source, at):
-            yield exam.wrong_source(number, f"{path}: has not changed, and is not what was read")
+            yield _misread(exam, number, f"{path}: has not changed, and is not what was read")
     for word, count in notes.items():
         yield Finding(f"{count:,} {word}", is_note=True)
+
+
+def _misread(exam: Exam, number: int, text: str) -> Finding:
+    found = exam.wrong_source(number, text)
+    is_there = found.repairs and how_it_is(exam.sources[number]) != "gone"
+    return Finding(text, (("position", number), *found.repairs)) if is_there else found
 
 
 def check_records(exam: Exam) -> Iterator[Finding]:

@@ -22,7 +22,7 @@ SAMPLE = 200
 """So many segments, sessions and packs of records are looked at closely, spread over the store: a second or two."""
 INDEX_SAMPLE = 50
 
-Kind = Literal["session", "strays", "source", "stream", "forget", "natives", "derive", "streams", "sums", "index", "mode"]
+Kind = Literal["session", "source", "stream", "strays", "forget", "position", "natives", "derive", "streams", "sums", "index", "mode"]
 Repair = tuple[Kind, Any]
 """What to do, and to what."""
 
@@ -101,7 +101,7 @@ class Exam:
 
     @cached_property
     def sources(self) -> dict[int, SourceState]:
-        return {state.number: state for state in self.store.sources().values()}
+        return known_sources(self.store)
 
     @cached_property
     def sums(self) -> dict[int, dict[str, Any] | Exception | None]:
@@ -218,6 +218,12 @@ class Exam:
         except Exception:  # zstd, msgpack and UTF-8 each have their own way to say that it cannot be read.
             kept = -1
         return None if kept == state.position.records > 0 else f"{path} is gone, and its records are not all kept"
+
+
+def known_sources(store: Store) -> dict[int, SourceState]:
+    """Every source by number. Two agents may have one at the same path."""
+    agents = [agent for (agent,) in store.rows("select distinct agent from sources order by agent")]
+    return {state.number: state for agent in agents for state in store.sources(agent).values()}
 
 
 def count_strays(table: str, column: str, owners: str) -> str:

@@ -59,13 +59,13 @@ def _events(store: Store, id_: int, search: Any, query: Query) -> list[EventHit]
     data = store.segment(id_, files=bool(query.events.files))
     if data is None:  # Forgotten meanwhile.
         return []
-    page = Page(*data)
+    bodies, page = data[0], Page(*data)
     hits: list[EventHit] = []
     for at, event in enumerate(page.events):
         if not query.events.takes(event):
             continue
         spots = []
-        for match in search.finditer(page.body(at)):
+        for match in search.finditer(bodies[event.offset : event.offset + event.length]):
             spots.append((match.start() + event.offset, match.end() + event.offset))
             if len(spots) >= SPOTS:
                 break

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 
 import msgspec
 
 from ..store import SegmentEvent, SessionLine
-from ..store.words import CJK, LONGEST, part_spans
+from ..store.words import CJK, LONGEST, blank_escapes, part_spans
 from .syntax import TOKEN, Term
 
 SNIPPET = 160
@@ -68,14 +68,16 @@ class Page:
     """A segment that was unpacked."""
 
     def __init__(self, data: bytes, events: Sequence[SegmentEvent]) -> None:
-        self.data, self.events = data, events
-        self.lower = data.lower()
+        self.data, self.events = blank_escapes(data), events
+        self.lower = self.data.lower()
         self.starts = [event.offset for event in events]
 
     @cached_property
-    def has_accents(self) -> bool:
-        """Whether there may be letters that an ASCII word is found in as well."""
-        return bool(self.data.translate(None, _NO_ACCENT))
+    def accented(self) -> frozenset[int]:
+        """The events in which there may be letters that an ASCII word is found in as well."""
+        if not self.data.translate(None, _NO_ACCENT):
+            return frozenset()
+        return frozenset(at for at in range(len(self.events)) if self.body(at).translate(None, _NO_ACCENT))
 
     def body(self, at: int) -> bytes:
         event = self.events[at]
@@ -89,7 +91,7 @@ class Finder:
         self.is_prefix = term.is_prefix
         tokens = [token.translate(_FOLD) for token in TOKEN.findall(term.text)]
         # Nearly all words are ASCII: their first token is found by `bytes.find`, ten times as fast as a pattern.
-        self.first = tokens[0].encode() if term.text.isascii() and tokens else b""
+        self.first = tokens[0].encode() if tokens and all(map(str.isascii, tokens)) else b""
         self.rest = re.compile(rb"[^0-9a-z]+".join(re.escape(token.encode()) for token in tokens)) if len(tokens) > 1 else None
         self.tokens, self.term = tokens, term
 
@@ -116,7 +118,8 @@ class Finder:
         return found.keys() | self._find_wide(page, everyone, 1).keys()
 
     def _find_ascii(self, page: Page, taken: Iterable[int], most: int, enough: int) -> Spans:
-        find, starts, events = page.lower.find, page.starts, page.events
+        starts, events = page.starts, page.events
+        find = self._finds_letter(page.lower) if len(self.first) == 1 and not self.is_prefix else page.lower.find
         found: Spans = {}
         for at in taken:
             low = starts[at]
@@ -133,6 +136,11 @@ class Finder:
             if len(found) >= enough:
                 break
         return found
+
+    def _finds_letter(self, lower: bytes) -> Callable[[bytes, int, int], int]:
+        """As `bytes.find`, for a single letter: it is in most words, so a pattern passes over those."""
+        search = re.compile(rb"%b(?<![0-9a-z]%b)(?![0-9a-z])" % (self.first, self.first)).search
+        return lambda _, start, end: match.start() if (match := search(lower, start, end)) else -1
 
     def _last(self, page: Page, first: int, low: int, high: int) -> int | None:
         """Where the term ends that begins at `first`, if it does, in the body from `low` to `high`."""
@@ -173,9 +181,7 @@ class Finder:
 
     def _find_wide(self, page: Page, taken: Iterable[int], most: int) -> Spans:
         found: Spans = {}
-        if self.first and not page.has_accents:
-            return found
-        for at in taken:
+        for at in taken if not self.first else [at for at in taken if at in page.accented]:
             body = page.body(at)
             if body.isascii():
                 continue

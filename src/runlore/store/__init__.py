@@ -391,6 +391,9 @@ class Store(Protocol):
     def drop_strays(self, sessions: Sequence[int]) -> None:
         """Removes what is left of sessions that are not there, and all that belongs to no source."""
 
+    def set_position(self, number: int, position: Position) -> None:
+        """Up to where a source has been read."""
+
     def restore_session(self, number: int, uid: str) -> None:
         """A session that is known only by its streams: makes it again from what they say."""
 

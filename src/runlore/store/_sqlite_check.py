@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import apsw
 import msgspec
 
-from ..adapters import Facts
+from ..adapters import Facts, Position
 from ..errors import StoreError
 from ..model import BLOCK, SCHEMA_VERSION, SessionEvent, format_time
 from ..timeline import Tally
@@ -160,6 +160,11 @@ class Checker(Writer):
             for table in ("records", "skips", "aliases"):
                 known = "select number from sources union all select source from streams"
                 self.db.execute(f"delete from {table} where source not in ({known})")
+
+    def set_position(self, number: int, position: Position) -> None:
+        sql = 'update sources set "offset" = ?, head = ?, tail = ?, records = ? where number = ?'
+        with self.transaction(), _told(self.url):
+            self.db.execute(sql, (position.offset, position.head, position.tail, position.records, number))
 
     def restore_session(self, number: int, uid: str) -> None:
         flavor, _, native_id = uid.partition(":")

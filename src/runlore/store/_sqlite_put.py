@@ -54,6 +54,10 @@ class Writer(Reader):
     def transaction(self) -> AbstractContextManager[None]:
         raise AssertionError("the store has it")
 
+    def _step(self) -> AbstractContextManager[None]:
+        """A part of a transaction that may fail alone: what came before it is then still kept."""
+        raise AssertionError("the store has it")
+
     # ── putting ──────────────────────────────────────────────────────────────────────────────────────────────────────
     def put(self, batch: Batch) -> Put:
         done = Put(sessions=set())
@@ -324,7 +328,7 @@ class Writer(Reader):
     # ── sources read again ───────────────────────────────────────────────────────────────────────────────────────────
     def rewrite(self, source: int, batches: Iterable[Batch]) -> Put:
         total = Put(sessions=set())
-        with self.transaction():
+        with self._step():
             before = self._all("select session, block from streams where source = ?", (source,))
             self._rewind(source)
             present: dict[int, int | None] = {}
@@ -360,7 +364,7 @@ class Writer(Reader):
 
     def rederive(self, source: int, batches: Iterable[Batch]) -> Put:
         total = Put(sessions=set())
-        with self.transaction():
+        with self._step():
             streams = self._all("select session, block from streams where source = ?", (source,))
             (version,) = self._one("select adapter_version from sources where number = ?", (source,))
             gone: list[tuple[int, int, list[list[Any]], list[bytes | None]]] = []

@@ -7,6 +7,7 @@ WAL, one writer, readers never blocked. Here is how the file is opened, locked, 
 from __future__ import annotations
 
 import os
+from array import array
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
@@ -106,8 +107,7 @@ class SqliteStore(Checker):
     @contextmanager
     def transaction(self) -> Iterator[None]:
         if self._depth:
-            with self._savepoint():
-                yield
+            yield
             return
         try:
             self.db.execute("begin immediate")
@@ -129,21 +129,20 @@ class SqliteStore(Checker):
             self._depth = 0
 
     @contextmanager
-    def _savepoint(self) -> Iterator[None]:
-        """A step inside a transaction: when it fails, what came before it is still to be kept."""
-        self._depth += 1
-        name = f"step{self._depth}"
-        self.db.execute(f"savepoint {name}")
-        try:
-            yield
-        except BaseException:
-            if self.db.in_transaction:
-                self.db.execute(f"rollback to {name}")
-            raise
-        finally:
-            self._depth -= 1
-            if self.db.in_transaction:
-                self.db.execute(f"release {name}")
+    def _step(self) -> Iterator[None]:
+        # FTS5 writes out all it has collected at every savepoint, so this is for the rare steps that may fail alone: around
+        # each put it would make a first sync a tenth slower.
+        with self.transaction():
+            self.db.execute("savepoint step")
+            try:
+                yield
+            except BaseException:
+                if self.db.in_transaction:
+                    self.db.execute("rollback to step")
+                raise
+            finally:
+                if self.db.in_transaction:
+                    self.db.execute("release step")
 
     @contextmanager
     def sync_lock(self) -> Iterator[None]:
@@ -230,31 +229,44 @@ class SqliteStore(Checker):
         return changed
 
     def forget(self, uids: Iterable[str], when: datetime) -> None:
+        names = list(uids)
         with self.transaction():
-            for uid in uids:
-                self.db.execute("insert or ignore into tombstones values (?, ?)", (uid, format_time(when)))
-                row = self._one("select number from sessions where uid = ?", (uid,))
-                if row is None:
-                    continue
-                (session,) = row
-                self._forget_copies(uid, session)
-                sources = [n for (n,) in self._all("select distinct source from streams where session = ?", row)]
-                self._drop_segments("session = ?", (session,))
-                natives = ((h, session) for h, _ in self._hashes(session))
-                self.db.executemany("delete from natives where hash = ? and session = ?", natives)
-                for table in ("events", "streams"):
-                    self.db.execute(f"delete from {table} where session = ?", (session,))
-                self.db.execute("delete from sessions where number = ?", (session,))
-                for source in sources:
-                    # Native records of one file cannot be told apart by session, so all of the file's go.
-                    for table in ("records", "skips", "aliases"):
-                        self.db.execute(f"delete from {table} where source = ?", (source,))
-                    self.db.execute(
-                        "update sources set carry = null, problem = ?2 where number = ?1"
-                        " and not exists (select 1 from streams where source = ?1)",
-                        (source, FORGOTTEN),
-                    )
+            stamp = format_time(when)
+            self.db.executemany("insert or ignore into tombstones values (?, ?)", ((uid, stamp) for uid in names))
+            gone = {uid: number for uid in names if (number := self._number(uid)) is not None}
+            shared = self._sharing()
+            for uid, number in gone.items():
+                if number in shared or self._one("select 1 from sessions where parent_uid = ?", (uid,)):
+                    self._forget_copies(uid, number)
+            self._drop_sessions(list(gone.values()))
         self.purge()
+
+    def _drop_sessions(self, numbers: list[int]) -> None:
+        """All of them at once: for nine tenths of a million events four times as fast as one after the other."""
+        these = "(select value from carray(?))"
+        sessions = apsw.carray(array("q", numbers or [-1]))
+        found = self._all(f"select distinct source from streams where session in {these}", (sessions,))
+        sources = apsw.carray(array("q", [number for (number,) in found] or [-1]))
+        # By itself the index merges what remains again and again while it is deleted from; `purge` does that once.
+        self.db.execute("insert into search(search, rank) values ('deletemerge', 0)")
+        self.db.execute(f"delete from search where rowid in (select id from segments where session in {these})", (sessions,))
+        self.db.execute("insert into search(search, rank) values ('deletemerge', 10)")
+        for table in ("segments", "natives", "events", "streams"):
+            self.db.execute(f"delete from {table} where session in {these}", (sessions,))
+        self.db.execute(f"delete from sessions where number in {these}", (sessions,))
+        # Native records of one file cannot be told apart by session, so all of the file's go.
+        for table in ("records", "skips", "aliases"):
+            self.db.execute(f"delete from {table} where source in {these}", (sources,))
+        self.db.execute(
+            f"update sources set carry = null, problem = ?2 where number in {these.replace('?', '?1')}"
+            " and not exists (select 1 from streams where source = number)",
+            (sources, FORGOTTEN),
+        )
+
+    def _sharing(self) -> set[int]:
+        """The sessions that have a native id in common with another: only those can have copies of each other."""
+        sql = "select distinct session from natives where hash in (select hash from natives group by hash having count(*) > 1)"
+        return {number for (number,) in self._all(sql)}
 
     def _forget_copies(self, uid: str, session: int) -> None:
         """What other sessions copied from this one: the place stays, what was said there goes."""
