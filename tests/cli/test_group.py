@@ -10,6 +10,7 @@ from pathlib import Path
 
 import apsw
 import click
+import msgspec
 import pytest
 
 from runlore.cli import _group, cli
@@ -139,6 +140,7 @@ def test_a_damaged_store_is_sent_to_the_doctor(run: Run, stored: Path, home: Pat
         (apsw.BusyError("database is locked"), "the store is in use by another program; try again in a moment"),
         (apsw.IOError("disk I/O error"), "the store cannot be used: disk I/O error"),
         (apsw.ReadOnlyError("attempt to write a readonly database"), "the store cannot be used: attempt to write a readonly database"),
+        (msgspec.ValidationError("Expected `str`"), "the store is damaged: Expected `str`; run `runlore doctor`"),
         (PermissionError(13, "Permission denied", "/x/y"), "/x/y: Permission denied"),
         (OSError("odd"), "odd"),
     ],

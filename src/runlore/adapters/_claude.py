@@ -13,7 +13,8 @@ import msgspec
 from ..model import Relation
 
 CARRY = 1
-"""Raised when `State` changes."""
+"""The layout of `State`. Never changed without the adapter's `version`: a carry of another layout is not read, so numbering would
+begin at 0 again in the middle of a session, over events that are stored. A raised `version` reads every source anew."""
 
 # What is read of a line. Fields stand in the order in which they are written: the decoder looks for the next one first.
 
@@ -58,6 +59,7 @@ class Message(msgspec.Struct, gc=False):
     id: str | None = None
     role: str | None = None
     content: str | list[Block] | None = None
+    stop_reason: str | None = None
     usage: Counts | None = None
 
 

@@ -23,6 +23,9 @@ from ._tools import LONGEST_BODY, cap, one_line
 # How many calls, messages and ids are remembered between two reads, the oldest going first.
 CALLS, MESSAGES, SESSIONS, SIDE, RECENT, TASKS, TAILS, REPEATS = 256, 64, 256, 1024, 64, 64, 256, 256
 
+MOST_EVENTS = 10_000  # Of one record. A real one has a few dozen; a line of a million blocks would take gigabytes.
+OVERFLOWS = 4  # Files with the whole of an output that one record may speak of.
+
 NOTHING = 0, 0, 0, 0
 
 K = TypeVar("K")
@@ -60,7 +63,7 @@ def _most(one: Tokens, other: Tokens) -> Tokens:
 
 
 def load(carry: bytes | None) -> State:
-    """What was remembered; nothing when another version remembered it."""
+    """What was remembered; nothing when another version remembered it, which is why `CARRY` only changes with the adapter's version."""
     if carry:
         try:
             state = msgspec.msgpack.decode(carry, type=State)
@@ -109,6 +112,7 @@ class Fold:
         self.native_id = ""
         self.parent: str | None = None
         self.count = 0  # Events that the current record has given.
+        self.room = 0  # How many more it may give; below 0, how many it could not.
         self.step: tuple[str, Tokens, Tokens] | None = None
         """Tokens for the next event: of which message, what this line adds, the most that has been seen."""
 
@@ -120,7 +124,7 @@ class Fold:
                 self.aside(record.aside, data)
                 continue
             state.records += 1
-            self.offset = record.offset
+            self.offset, self.room = record.offset, MOST_EVENTS
             if record.problem is not None:
                 self.strange(data.decode("utf-8", "replace"), record.problem)
                 continue
@@ -130,16 +134,17 @@ class Fold:
                 rare = None if handler else _decode_rare(data)
             except _REFUSALS:
                 self.tolerate(data)
-                continue
-            self.raw = data
-            if handler is None:
-                assert rare is not None
-                self.rare(rare)
-                continue
-            self.begin(line)
-            handler(line)
-            if self.count != 1 or self.step is not None:
-                self.end()
+            else:
+                self.raw = data
+                if rare is not None:
+                    self.rare(rare)
+                else:
+                    self.begin(line)
+                    handler(line)  # type: ignore[misc] # one of the two is there
+                    if self.count != 1 or self.step is not None:
+                        self.end()
+            if self.room < 0:
+                self.left_out()
         return self.finish()
 
     def aside(self, name: str, data: bytes) -> None:
@@ -150,7 +155,7 @@ class Fold:
             self.title(meta.description, 2)
         else:
             # It belongs to the line that comes next, and nothing of it is remembered: at most a few are held.
-            keep(self.overflow, name.partition(":")[2], data.decode("utf-8", "replace"), 4)
+            keep(self.overflow, name.partition(":")[2], data.decode("utf-8", "replace"), OVERFLOWS)
 
     def tolerate(self, data: bytes) -> None:
         """A line that the typed decoder refuses."""
@@ -178,6 +183,12 @@ class Fold:
         self.begin(Line())
         self.emit("lifecycle", text, native, reason)
         self.out.skips.append(Skip(self.offset, reason))
+
+    def left_out(self) -> None:
+        """Says how many events of a record were not kept."""
+        reason = f"{-self.room} more events of this record are left out"
+        self.room = 1
+        self.strange(reason, reason, "left-out")
 
     def rare(self, line: RareLine) -> bool:
         """A record that is not of the conversation. False when its type is not known."""
@@ -331,6 +342,9 @@ class Fold:
         call_id: str | None = None, action: str | None = None, **more: Unpack[Fields],
     ) -> None:  # fmt: skip
         """One event of the current record."""
+        self.room -= 1
+        if self.room < 0:
+            return
         state, line, session, out = self.state, self.line, self.session, self.out
         if len(body) > LONGEST_BODY:
             body = cap(body)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+import string
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from hashlib import blake2b
 from typing import Any
@@ -37,8 +38,8 @@ TITLES = {"ai-title": ("aiTitle", 2), "custom-title": ("customTitle", 3), "agent
 UNSEEN = frozenset({"command_permissions", "goal_status", "hook_system_message"})
 """Attachments that the model is not shown."""
 
-_TAGGED = re.compile(r"\s*<([a-z][a-z_-]*)[^>]*>(.*?)(?:</\1>|\Z)", re.DOTALL)
 TAG = re.compile(r"\s*<([a-z][a-z_-]*)")
+_SPACE = re.compile(r"\s*")
 WRAPPERS = frozenset({"ide_opened_file", "ide_selection", "ide_diagnostics", "system-reminder"})
 ECHOES = frozenset(
     {"local-command-stdout", "local-command-stderr", "local-command-caveat", "bash-stdout", "bash-stderr", "teammate-message"}
@@ -51,8 +52,11 @@ CANCELLED = ("<tool_use_error>Sibling tool call errored", "<tool_use_error>Cance
 _SAID = re.compile(r"the user said:\s*(.*?)(?:\n\nNote: The user's next message may|\Z)", re.DOTALL)
 UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z")
 PERSISTED = "<persisted-output>"
-OVERFLOW = re.compile(r"saved to: [^\n\"]*?([A-Za-z0-9][A-Za-z0-9._-]*)(?=\\[nr]|[\n\"])")
-LARGEST = 1 << 53  # A larger count is damage: neither JavaScript nor a database column holds it.
+_SAVED = "saved to: "
+_PLACE = re.compile(r'[^"\r\n]{0,4096}')
+_PLACE_IN_JSON = re.compile(r'(?:[^"\\\r\n]|\\[^nr"]){0,4096}')
+_NAME_CHARACTERS = string.ascii_letters + string.digits + "._-"
+LARGEST = 1 << 40  # A larger count is damage. The sum over a million events still fits a database column.
 
 _USER_MODIFIED = re.compile(rb'"userModified"\s*:\s*true')
 _EXIT = re.compile(r"(?:Error: )?Exit code (\d{1,9})\s*")
@@ -83,8 +87,38 @@ def inside(tag: str, text: str) -> str:
 
 def without_tag(text: str) -> str:
     """The text without the tag that it begins with, and all after that tag's end."""
-    found = _TAGGED.match(text)
-    return found[2] if found and found[2].strip() else text
+    tag = TAG.match(text)
+    opened = text.find(">", tag.end()) + 1 if tag else 0
+    if not tag or not opened:
+        return text
+    inner = text[opened:].partition(f"</{tag[1]}>")[0]
+    return inner if inner.strip() else text
+
+
+def after_wrappers(text: str) -> str:
+    """What stands after all that the program put before a prompt; the last that it put there when nothing does."""
+    start = 0
+    while (tag := TAG.match(text, start)) and tag[1] in WRAPPERS:
+        end = text.find(f"</{tag[1]}>", tag.end())
+        rest = _SPACE.match(text, end + len(tag[1]) + 3) if end >= 0 else None
+        if rest is None or rest.end() == len(text):
+            break
+        start = rest.end()
+    return text[start:].strip() if start else text
+
+
+def overflows(text: str, *, is_json: bool = False) -> Iterator[str]:
+    """The names of the files in which the whole of an output is. Never more than a name: the folder is known."""
+    at = text.find(_SAVED)
+    while at >= 0:
+        place = (_PLACE_IN_JSON if is_json else _PLACE).match(text, at + len(_SAVED))
+        end = place.end() if place else at
+        if end - at < 4096:
+            line = text[at + len(_SAVED) : end]
+            name = line[len(line.rstrip(_NAME_CHARACTERS)) :].lstrip("._-")
+            if name:
+                yield name
+        at = text.find(_SAVED, end)
 
 
 def prompt_first(blocks: Iterable[tuple[int, Block]]) -> list[tuple[int, Block]]:

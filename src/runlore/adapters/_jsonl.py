@@ -3,6 +3,8 @@
 Knows lines and JSON, and no agent's words: what a record means is the adapter's. A line is decoded twice at most: first by the
 adapter's own typed decoder, which is fast and strict, and what that refuses by `parse` and `lenient` here, which take what can
 be had. Both fill the same Struct, so an adapter has one normalizer.
+
+A file whose path is not valid Unicode is left out: no database column could hold its name, and no terminal show it.
 """
 
 from __future__ import annotations
@@ -139,10 +141,14 @@ def reason_of(error: OSError) -> str:
     return (error.strerror or str(error) or type(error).__name__).lower()
 
 
+# Neither through a link nor waiting for a pipe, and on Windows without another reading of line ends.
+_AS_IT_IS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+
+
 def read_small(path: str, limit: int) -> bytes | None:
     """The content of a regular file of at most so many bytes; None for anything else, and for a link."""
     try:
-        with os.fdopen(os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)), "rb") as file:
+        with os.fdopen(os.open(path, _AS_IT_IS), "rb") as file:
             data = file.read(limit + 1)
     except OSError:
         return None
@@ -150,20 +156,30 @@ def read_small(path: str, limit: int) -> bytes | None:
 
 
 def _walk(folder: str, suffix: str) -> Iterator[os.DirEntry[str]]:
-    """Files by name, folder by folder. Links to folders are not followed, so there is no way round in a circle."""
-    try:
-        with os.scandir(folder) as listing:
-            entries = sorted(listing, key=lambda entry: entry.name)
-    except OSError:
-        return
-    for entry in entries:
+    """Files by name, folder by folder. Links to folders are not followed, so there is no way round in a circle.
+
+    A list and not a recursion: folders can be nested deeper than Python calls.
+    """
+    pending = _entries(folder)
+    while pending:
+        entry = pending.pop()
         try:
             if entry.is_dir(follow_symlinks=False):
-                yield from _walk(entry.path, suffix)
+                pending += _entries(entry.path)
             elif entry.name.endswith(suffix) and entry.is_file():
                 yield entry
         except OSError:
             continue
+
+
+def _entries(folder: str) -> list[os.DirEntry[str]]:
+    """What is in a folder and has a name that can be written down; the first one last."""
+    try:
+        with os.scandir(folder) as listing:
+            entries = sorted(listing, key=lambda entry: entry.name, reverse=True)
+    except OSError:
+        return []
+    return [entry for entry in entries if entry.path.isascii() or not _SURROGATE.search(entry.path)]
 
 
 def _samples(file: typing.IO[bytes], offset: int) -> tuple[bytes, bytes]:
@@ -177,16 +193,20 @@ def _samples(file: typing.IO[bytes], offset: int) -> tuple[bytes, bytes]:
 
 MALFORMED: Any = object()
 """Stands for a value where there is none."""
+TOO_DEEP = "nested too deeply"
+
+DEEPEST = 100  # Levels of nesting. No agent writes as many, and all that walks a value by recursion can go this far.
+MOST_VALUES = 10_000  # Values in one line. More is no record of anything.
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_BLANK = " \t\r\n\0\ufeff"  # A crashed machine leaves runs of NUL; editors leave a byte order mark.
+_BLANK = re.compile("[ \t\r\n\0\ufeff]*")  # A crashed machine leaves runs of NUL; editors leave a byte order mark.
 
 
 def parse(data: bytes) -> list[tuple[Any, str, str | None]]:
     """The JSON values of a line: value, its own text, and what was wrong with it if anything. A blank line has none.
 
-    Two objects glued together are two values. What is no JSON has the value MALFORMED. All text is valid: bytes that are not
-    UTF-8 and halves of surrogate pairs are U+FFFD.
+    Two objects glued together are two values. What is no JSON has the value MALFORMED, and so has what nests too deeply. All text
+    is valid: bytes that are not UTF-8 and halves of surrogate pairs are U+FFFD.
     """
     text = data.decode("utf-8", "replace")
     # A replacement character may also have been in the file; only the strict codec knows.
@@ -195,18 +215,44 @@ def parse(data: bytes) -> list[tuple[Any, str, str | None]]:
     values: list[tuple[Any, str, str | None]] = []
     start = _skip_blank(text, 0)
     while start < len(text):
+        if len(values) == MOST_VALUES:
+            values.append((MALFORMED, text[start:], f"more than {MOST_VALUES} values"))
+            break
         try:
             value, end = _DECODER.raw_decode(text, start)
         except RecursionError:
-            values.append((MALFORMED, text[start:], "nested too deeply"))
+            values.append((MALFORMED, text[start:], TOO_DEEP))
             break
         except ValueError as error:
             values.append((MALFORMED, text[start:], f"not JSON: {getattr(error, 'msg', error)}".lower()))
             break
         own = text[start:end]
-        values.append((_whole(value) if "\\u" in own else value, own, note))
+        if _is_deep(value, own):
+            values.append((MALFORMED, own, TOO_DEEP))
+        else:
+            values.append((_whole(value) if "\\u" in own else value, own, note))
         start = _skip_blank(text, end)
     return values
+
+
+def values_of(data: bytes) -> list[Any] | None:
+    """The JSON values of a line that a strict decoder refuses, all of them; None when any of it is no JSON.
+
+    `b" ".join(map(to_json, values))` is a line that gives the same values.
+    """
+    values = [value for value, _, _ in parse(data)]
+    return None if any(value is MALFORMED for value in values) else values
+
+
+def _is_deep(value: Any, text: str) -> bool:
+    if text.count("{") + text.count("[") <= DEEPEST:
+        return False
+    level = [value]
+    for _ in range(DEEPEST + 1):
+        level = [inner for item in level if isinstance(item, dict | list) for inner in (item.values() if isinstance(item, dict) else item)]
+        if not level:
+            return False
+    return True
 
 
 def _parse_int(digits: str) -> int | str:
@@ -222,9 +268,8 @@ _DECODER = json.JSONDecoder(strict=False, parse_int=_parse_int, parse_float=_par
 
 
 def _skip_blank(text: str, start: int) -> int:
-    while start < len(text) and text[start] in _BLANK:
-        start += 1
-    return start
+    found = _BLANK.match(text, start)
+    return found.end() if found else start
 
 
 def _is_utf8(data: bytes) -> bool:
@@ -256,6 +301,8 @@ def lenient(kind: type[S], data: dict[str, Any], where: str = "") -> tuple[S, li
     """
     fitting: dict[str, Any] = {}
     problems: list[str] = []
+    if where.count(".") > DEEPEST // 3:  # Each level of Structs takes several calls.
+        return kind(), [f"{where[:100]}… is {TOO_DEEP}"]
     for name, options in _fields(kind).items():
         if name not in data:
             continue
@@ -307,8 +354,11 @@ def _word(value: Any) -> str:
 
 
 def to_json(value: Any) -> bytes:
-    """Compact JSON of plain data."""
+    """Compact JSON of plain data, or a note when it nests so deeply that it cannot be written."""
     try:
-        return msgspec.json.encode(value)
-    except (OverflowError, RecursionError):  # Integers beyond 64 bits, in older versions of msgspec.
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+        try:
+            return msgspec.json.encode(value)
+        except OverflowError:  # Integers beyond 64 bits, in older versions of msgspec.
+            return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+    except RecursionError:
+        return f'"[{TOO_DEEP}]"'.encode()

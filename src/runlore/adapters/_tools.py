@@ -15,6 +15,7 @@ from ..model import Tests
 from ._jsonl import to_json
 
 SUMMARY = 160
+LONGEST_LINE = 4 * SUMMARY  # No secret that is cut at its end, and found in part, is visible in the first quarter.
 LONGEST_BODY = 8 << 20
 CONTEXT = 3  # Lines shown around a change, as in diff -u.
 TAIL = 16 << 10  # Runners print their totals last; more is not searched.
@@ -31,20 +32,30 @@ def cap(text: str) -> str:
 _ESCAPES = re.compile(r"\x1b\[[0-9;:?<=>]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[@-Z\\-_]|\x1b")
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]+")
 _WORD = re.compile(r"\w")
-_MEANING = re.compile(r"[^\n]*\w[^\n]*")
 
 
 def one_line(text: str) -> str:
-    """The first line that says something, without control characters and terminal sequences, at most 160 characters."""
-    end = text.find("\n", 0, 4 * SUMMARY)
-    line = text[: end if end >= 0 else 4 * SUMMARY].strip()
-    if not line[:1].isalnum() and not _WORD.search(line):
-        found = _MEANING.search(text, 0, 2000)
-        line = found.group()[: 4 * SUMMARY].strip() if found else line
-    short = line[: SUMMARY + 1]
-    if not short.isprintable():
-        short = _CONTROLS.sub(" ", _ESCAPES.sub("", line)).strip()
-    return short if len(short) <= SUMMARY else short[: SUMMARY - 1] + "…"
+    """The first line that says something, without control characters and terminal sequences, at most 640 characters.
+
+    Not yet as short as it is shown: a secret that is cut in half is no longer known as one. `shorten` it when it is clean.
+    """
+    end = text.find("\n", 0, LONGEST_LINE + 1)
+    start = 0
+    if not text[:1].isalnum() and (found := _WORD.search(text, 0, 2000)):
+        start = text.rfind("\n", 0, found.start()) + 1
+        end = text.find("\n", found.start(), start + LONGEST_LINE + 1)
+    line = text[start : end if end >= 0 else start + LONGEST_LINE + 1].strip()
+    if not line.isprintable():
+        line = _CONTROLS.sub(" ", _ESCAPES.sub("", line)).strip()
+    if len(line) <= LONGEST_LINE:
+        return line
+    end = line.rfind(" ", SUMMARY, LONGEST_LINE)  # Between two words, for the same reason.
+    return line[: end if end > 0 else LONGEST_LINE]
+
+
+def shorten(line: str) -> str:
+    """A summary or a title as it is kept and shown: at most 160 characters."""
+    return line if len(line) <= SUMMARY else line[: SUMMARY - 1] + "…"
 
 
 def text_of(value: Any) -> str:
@@ -178,7 +189,7 @@ def _tests(passed: int | None = None, failed: int | None = None, skipped: int | 
 
 
 _PYTEST = re.compile(r"^(?:=+ )?((?:\d+ [a-z]+(?:, )?)+) in [\d.:]+ ?s", re.MULTILINE)
-_NUMBER_WORD = re.compile(r"(\d+) ([a-z]+)")
+_NUMBER_WORD = re.compile(r"\b(\d+) ([a-z]+)")
 _WORDS = {
     "passed": 0, "passing": 0, "pass": 0, "succeeded": 0,
     "failed": 1, "failing": 1, "failures": 1, "failure": 1, "fail": 1, "errors": 1, "error": 1,
@@ -209,8 +220,8 @@ _UNITTEST = re.compile(r"^Ran (\d+) tests? in [\d.]+s\s+(OK|FAILED|NO TESTS RAN)
 def _unittest(text: str) -> Tests | None:
     ran = failed = skipped = 0
     for found in (all_found := _UNITTEST.findall(text)):
-        counts = dict(re.findall(r"([a-z ]+)=(\d{1,11})", found[2].replace(", ", "  ")))
-        counts = {key.strip(): int(value) for key, value in counts.items()}
+        pairs = [pair.split("=") for pair in found[2].split(", ")]
+        counts = {pair[0]: int(pair[1][:11]) for pair in pairs if len(pair) == 2 and pair[1].isdecimal()}
         ran += int(found[0][:11])
         failed += counts.get("failures", 0) + counts.get("errors", 0) + counts.get("unexpected successes", 0)
         skipped += counts.get("skipped", 0)
@@ -276,7 +287,7 @@ def _phpunit(text: str) -> Tests | None:
     fine, total, rest = found[-1]
     if fine:
         return _tests(int(fine[:11]), 0, 0)
-    counts = {key: int(value) for key, value in re.findall(r"(\w+): (\d{1,11})", rest)}
+    counts = {key: int(value) for key, value in re.findall(r"\b(\w+): (\d{1,11})", rest)}
     failed = counts.get("Failures", 0) + counts.get("Errors", 0)
     skipped = counts.get("Skipped", 0) + counts.get("Incomplete", 0)
     return _tests(max(0, int(total[:11]) - failed - skipped), failed, skipped)

@@ -8,6 +8,9 @@ itself is closed source. Last checked 2026-08. The traps:
 - Lines of progress, hooks and settings stand in the chain of `parentUuid` even when they say nothing: they are aliases.
 - A subagent was first written into its parent's file (`isSidechain`), then next to it, now below it; and for a time its whole
   conversation was mirrored in the parent as `agent_progress`. It is always a session of its own here.
+- A turn ends with a `system/turn_duration` record, which is a completion, or in older versions only with a reply whose
+  `stop_reason` is `end_turn`: there is no further record, so there is no further event, and the reply's native word is
+  `assistant/end_turn`.
 - A record without `uuid` is named by a hash of the last uuid before it, its own bytes, and how often it came since then. A second
   record with a uuid that was seen shortly before, and other content, is `<uuid>~<checksum>`; with the same content it is a copy, and
   the store sees that. An id that is no UUID was written by hand, and is only unique within its session: it gets the session's name.
@@ -17,6 +20,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +30,7 @@ from ..model import Session
 from . import Normalized, Record, Source
 from . import _claude_words as words
 from ._claude import Block, Call, Line, Outcome, RareLine
-from ._claude_fold import CALLS, TASKS, Fields, Fold, Place, keep
+from ._claude_fold import CALLS, OVERFLOWS, TASKS, Fields, Fold, Place, keep
 from ._jsonl import JsonLines, parse, read_small
 from ._tools import one_line, test_counts, text_of, without_base64
 
@@ -69,7 +73,7 @@ class Adapter(JsonLines):
     def before(self, source: Source, line: bytes) -> Iterable[Record]:
         """The whole outputs of which the line holds a preview. Only the file's name is taken from the line, never a path."""
         folder = Place(source.path).folder or source.path.removesuffix(self.suffix)
-        for name in dict.fromkeys(found[1] for found in words.OVERFLOW.finditer(line.decode("utf-8", "replace"))):
+        for name in islice(dict.fromkeys(words.overflows(line.decode("utf-8", "replace"), is_json=True)), OVERFLOWS):
             data = read_small(os.path.join(folder, "tool-results", name), OVERFLOW_BYTES)
             if data is not None:
                 yield Record(data, -1, f"overflow:{name}")
@@ -94,6 +98,8 @@ class _Reader(Fold):
     def __init__(self, source: Source, carry: bytes | None) -> None:
         super().__init__(source, carry)
         self.is_inner = False
+        self.parsed: tuple[str | bytes, list[tuple[Any, str, str | None]]] = (b"", [])
+        """The last record that had a block which is not understood, and its values."""
         self.handlers = {"user": self.user, "assistant": self.assistant, "attachment": self.attachment, "progress": self.progress}
         self.rare_handlers = {"system": self.system, "permission-mode": self.permission_mode, "pr-link": self.pr_link}
 
@@ -168,7 +174,7 @@ class _Reader(Fold):
             self.say(f"!{words.inside(tag, text)}", tag)
         elif tag == "task-notification":
             self.notification(text)
-        elif tag in words.WRAPPERS and (rest := text.partition(f"</{tag}>")[2].strip()):
+        elif tag in words.WRAPPERS and (rest := words.after_wrappers(text)) is not text:
             self.prompt(self.line, rest)
         elif tag in words.WRAPPERS or tag in words.ECHOES:
             self.context(text, tag, one_line(words.without_tag(text)))
@@ -226,7 +232,8 @@ class _Reader(Fold):
         elif text.isspace() or not text:
             self.merge("empty")
         else:
-            self.emit("assistant_msg", text, "assistant", None, "assistant")
+            is_last = line.message is not None and line.message.stop_reason == "end_turn"
+            self.emit("assistant_msg", text, "assistant/end_turn" if is_last else "assistant", None, "assistant")
 
     def tool_use(self, block: Block, native: str) -> None:
         tool, args, call_id = block.name or "unknown", block.input or {}, block.id
@@ -244,8 +251,8 @@ class _Reader(Fold):
         call_id = block.tool_use_id
         call = self.state.calls.pop(call_id, words.NO_CALL) if call_id else words.NO_CALL
         text = words.result_text(block)
-        if self.overflow and text.startswith(words.PERSISTED) and (found := words.OVERFLOW.search(text)):
-            text = self.overflow.get(found[1], text)
+        if self.overflow and text.startswith(words.PERSISTED):
+            text = self.overflow.get(next(words.overflows(text), ""), text)
         kind = native = "tool_result"
         is_error = block.is_error is True
         exit_code = tests = None
@@ -287,7 +294,9 @@ class _Reader(Fold):
 
     def unknown_block(self, n: int, block: Block) -> None:
         """A block that is not understood is kept as it was written, for which the line is read once more."""
-        value: Any = next((value for value, _, _ in parse(self.raw if isinstance(self.raw, bytes) else self.raw.encode())), None)
+        if self.parsed[0] is not self.raw:
+            self.parsed = self.raw, parse(self.raw if isinstance(self.raw, bytes) else self.raw.encode())
+        value: Any = next((value for value, _, _ in self.parsed[1]), None)
         for step in ("data", "message", "message", "content", n) if self.is_inner else ("message", "content", n):
             try:
                 value = value[step]

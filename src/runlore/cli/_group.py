@@ -67,8 +67,10 @@ def of_database(error: Exception) -> str | None:
     if "apsw" not in sys.modules:  # It takes 10 ms to import, and who has not done so has no store open.
         return None
     import apsw
+    import msgspec
 
-    if isinstance(error, (apsw.CorruptError, apsw.NotADBError)):
+    # A row with a flipped bit is no valid text, or decodes to what cannot be: nothing else of ours lets these out.
+    if isinstance(error, (apsw.CorruptError, apsw.NotADBError, UnicodeDecodeError, msgspec.MsgspecError)):
         return f"the store is damaged: {error}; run `runlore doctor`"
     if isinstance(error, (apsw.BusyError, apsw.LockedError)):
         return "the store is in use by another program; try again in a moment"

@@ -30,16 +30,23 @@ _AFTER_CJK = re.compile(r"[!-~]+")
 _NOT_CJK = bytes(c for c in range(256) if not (0xE3 <= c <= 0xED or c == 0xEF))
 """All bytes but those that a character of these scripts begins with in UTF-8: dashes and arrows are far more frequent."""
 
+_ESCAPE = re.compile(rb"\x1b\[[0-9;:?]*[A-Za-z]")
+
 _parts: dict[bytes, tuple[bytes, ...]] = {}
 
 
 def index_text(texts: list[bytes]) -> bytes:
     """The texts in UTF-8, one after another, and behind them the parts of their words."""
-    text = b"\n".join(texts)
+    text = blank_escapes(b"\n".join(texts))
     more = camel_parts(text)
     if text.translate(None, _NOT_CJK):
         more += cjk_words(text.decode("utf-8", "replace"))
     return b"%b\n%b" % (text, b" ".join(more)) if more else text
+
+
+def blank_escapes(text: bytes) -> bytes:
+    """The text with blanks for the codes that colour a terminal, so that they are no part of the words behind them."""
+    return _ESCAPE.sub(lambda match: b" " * len(match.group()), text) if b"\x1b[" in text else text
 
 
 def mark(what: str, name: str) -> str:
