@@ -158,9 +158,7 @@ def test_folders_links_and_pipes_named_like_transcripts_are_passed_over(file: Pa
     assert (report.problems, prompts(store)) == ([], ["prompt 0"])
 
 
-def test_a_file_that_vanishes_while_it_is_read_is_a_problem_not_a_crash(
-    file: Path, store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_vanishes_while_it_is_read_is_a_problem_not_a_crash(file: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     from runlore import adapters
 
     file.write_bytes(said(0) + b"\n")

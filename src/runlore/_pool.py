@@ -94,9 +94,7 @@ class Pool:
             worker.join()
 
 
-def _work(
-    pipe: Connection, inherited: list[Connection], start: Start, setting: bytes, ready: Callable[[bytes], bytes] | None
-) -> None:
+def _work(pipe: Connection, inherited: list[Connection], start: Start, setting: bytes, ready: Callable[[bytes], bytes] | None) -> None:
     import signal
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the master decides what to do.
