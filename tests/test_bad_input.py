@@ -186,3 +186,31 @@ def test_a_file_that_is_no_store_is_said_in_one_line(home: Path) -> None:
     with pytest.raises(StoreError, match="not a database"):
         open_store(str(path))
     assert path.read_bytes() == b"this is no database" * 1000
+
+
+KEY = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" + "k1L2m3N4o5P6q7R8"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        said(1, f"use {KEY} here"),
+        said(1, f"use {KEY} here").replace(b"use ", b"use \\ud83d "),
+        said(1, f"use {KEY} here").replace(b"use ", b"use \xff "),
+        said(1, f"use {KEY} here") + said(9),
+        said(1, f"use {KEY} here").replace(b"ghp_", b"\\u0067hp_"),
+        said(1, "x" * 140 + f" {KEY}"),
+        b"not json at all " + KEY.encode(),
+        said(1, gitBranch=f"fix/{KEY}"),
+        said(1, cwd=f"/work/{KEY}"),
+    ],
+    ids=["plain", "surrogate", "bytes", "glued", "escaped", "cut by the summary", "no JSON", "branch", "folder"],
+)
+def test_a_secret_is_found_however_the_line_is_written(line: bytes, file: Path, store: Store) -> None:
+    file.write_bytes(b"\n".join([said(0), line, said(2), b""]))
+    sync(store)
+    session = store.session(UID)
+    held = f"{session}{store.events(UID)}{store.bodies(UID)}{list(store.records(str(file)))}"
+    held += "".join(path.read_bytes().decode("latin-1") for path in Path(store.url).parent.glob("runlore.db*"))
+    assert KEY not in held
+    assert KEY[:24] not in held

@@ -285,6 +285,27 @@ def test_what_is_gone_from_a_rewritten_source_is_not_given_up(store: Store, conf
     assert store.bodies("toy:gamma") == before
 
 
+def test_what_is_gone_from_a_source_keeps_its_words_when_a_newer_adapter_comes(store: Store, config: Config, root: Path, toy: Toy) -> None:
+    one, two, three, four = (line(id=f"d{n}", text=f"word {n}", at=n) for n in range(4))
+    (root / "delta.jsonl").write_bytes(one + two + three)
+    pipeline.sync(store, config)
+    (root / "delta.jsonl").write_bytes(one + three + four)
+    pipeline.sync(store, config)
+    before = {0: "word 0", 1: "word 1", 2: "word 2", BLOCK + 2: "word 3"}
+    assert store.bodies("toy:delta") == before
+    for toy.version in (2, 3):
+        pipeline.sync(store, config)
+        assert store.bodies("toy:delta") == before
+        assert [event.is_gone for event in store.events("toy:delta")] == [False, True, False, False]
+        assert failing(doctor.examine(store, config, full=True)) == set()
+    damage(store, "update streams set tally = x'80' where session = (select number from sessions where uid = 'toy:delta')")
+    doctor.examine(store, config, repair=True)
+    assert failing(doctor.examine(store, config, full=True)) == set()
+    session = store.session("toy:delta")
+    assert session is not None
+    assert (session.events, session.cost.turns) == (4, 4)
+
+
 def test_a_source_that_has_changed_since_is_no_error(store: Store, config: Config, root: Path) -> None:
     with (root / "alpha.jsonl").open("ab") as file:
         file.write(line(id="z", text="more"))

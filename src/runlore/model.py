@@ -310,6 +310,15 @@ class SessionEvent(_Value, frozen=True, kw_only=True):
         return event
 
 
+SUMMARY_LENGTH = 160
+"""Of a summary or a title. Adapters give them longer: a secret that is cut in half is no longer known as one."""
+
+
+def shorten(text: str) -> str:
+    """A summary or a title as it is kept and shown."""
+    return text if len(text) <= SUMMARY_LENGTH else text[: SUMMARY_LENGTH - 1] + "…"
+
+
 def parse_time(value: str | datetime) -> datetime:
     """An aware UTC time. Text without an offset is read as UTC; anything that is not a time raises ModelError."""
     try:

@@ -18,7 +18,7 @@ from . import adapters
 from .adapters import Adapter, Facts, Normalized, Position, Record, Source
 from .config import Config, make_home
 from .errors import ReadError
-from .model import SessionEvent
+from .model import SUMMARY_LENGTH, SessionEvent, shorten
 from .redact import Redactor, load_key, rules_from_config
 from .store import Batch, Piece, Resume, StreamState
 from .store.pieces import (
@@ -179,6 +179,8 @@ class Preparer:
                 event, body = self._clean_event(event, body)
                 if native is not None and self.redactor.text(native) != native:
                     event = msgspec.structs.replace(event, native_id=hidden_id(flavor, native))
+            if event.summary is not None and len(event.summary) > SUMMARY_LENGTH:
+                event = msgspec.structs.replace(event, summary=shorten(event.summary))
             parent_seq = link = None
             if parent is not None:
                 parent = _follow(parent, found.aliases)
@@ -216,7 +218,7 @@ class Preparer:
         return self.redactor.text(text) if self.redactor else text
 
     def _clean_facts(self, facts: Facts) -> Facts:
-        return clean_facts(facts, self.redactor.text) if self.redactor else facts
+        return clean_facts(facts, self._text)
 
 
 class _Part:

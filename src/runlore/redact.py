@@ -29,6 +29,8 @@ __all__ = ["RULES_VERSION", "Redactor", "Rule", "load_key", "rules_from_config"]
 _DEPTH = 200  # Nothing an agent writes nests this deep; below it a value is treated as its JSON text.
 _NAMES = 10_000
 _SHORTEST = 8  # No built-in rule matches less.
+_REACH = 4608  # As far as a value that its name gives away can go on: the name, what separates them, 4096 bytes.
+_WINDOW = 4 * _REACH  # How far to look for the next suspect. Names that run into each other would else be looked behind to the end, each.
 _MARKER = re.compile(rb"(\[redacted:[^\s:\]]{1,64}:[0-9a-f]{6}\])")
 _ESCAPED_ASCII = r"\\u00[2-7]"  # A letter may hide in it, so its line is decoded whatever it says.
 
@@ -155,19 +157,24 @@ class Redactor:
 
     def _spans(self, data: bytes) -> Iterator[_Span]:
         """Where the secrets are. They may overlap."""
-        at, placed = 0, False
-        while gate := self._gate.search(data, at):
+        at = 0
+        while at < len(data):
+            gate = self._gate.search(data, at, at + _WINDOW)
+            if not gate:
+                at += _WINDOW - _REACH
+                continue
             at = gate.start()
-            placed = placed or bool(self._placed_gate.match(data, at))
             # A name starts with a letter, the match of a token with what comes before it: only at the very start it can be either.
             span = _assigned_at(data, at) if data[at : at + 1].isalpha() else self._led_at(data, at)
             span = span or (None if at else self._led_at(data, at))
-            if span:
+            at += 1
+            while span:
                 yield span
                 if span[2] == "assigned" and (token := self._led_at(data, span[0] - 1)):
                     yield token
-            at = span[1] if span else at + 1
-        if placed:
+                at = span[1]
+                span = self._led_next(data, at)
+        if self._placed_gate.search(data):
             yield from self._placed_in(data)
         for rule, pattern in self._owned:
             for match in pattern.finditer(data):
@@ -184,6 +191,13 @@ class Redactor:
             return None
         return start, end, _rules.LED[match.lastindex - 1].name
 
+    def _led_next(self, data: bytes, at: int) -> _Span | None:
+        """A token right behind a secret. Once that is gone it stands at a start, and would else cost another round over all."""
+        if not self._led.match(data[at : at + 100]):  # Long enough for the least of every token's lengths but few.
+            return None
+        span = self._led_at(data[at:], 0)
+        return (at + span[0], at + span[1], span[2]) if span else None
+
     def _placed_in(self, data: bytes) -> Iterator[_Span]:
         for rule, match in self._placed_matches(data):
             start, end = match.span(match.lastindex)
@@ -195,9 +209,9 @@ class Redactor:
             if gate.search(data):
                 yield from ((rule, match) for match in pattern.finditer(data))
         for rule, gate, pattern in self._marked:
-            for mark in gate.finditer(data):  # Only near it: in a long image, every byte could be the start of some of these.
-                near = (max(0, mark.start() - _rules.MARKED_REACH), mark.end() + _rules.MARKED_REACH)
-                yield from ((rule, match) for match in pattern.finditer(data, *near) if not _in_blob(data, match.start(1)))
+            # Only near the marks: in a long image, every byte could be the start of some of these.
+            for start, end in _windows((mark.span() for mark in gate.finditer(data)), _rules.MARKED_REACH):
+                yield from ((rule, match) for match in pattern.finditer(data, start, end) if not _in_blob(data, match.start(1)))
 
     # Compiled when the first suspect is searched: most runs of a worker have some, a run with nothing new has none.
 
@@ -313,6 +327,19 @@ def _compile(pattern: str, *, utf8: bool = False) -> Any:
 
 def _in_blob(data: bytes, at: int) -> bool:
     return bool(_BLOB.fullmatch(data, max(0, at - 48), at))
+
+
+def _windows(spans: Iterator[tuple[int, int]], reach: int) -> Iterator[tuple[int, int]]:
+    """Each with so much before and after it; those that overlap as one."""
+    start = end = -1
+    for first, last in spans:
+        if first - reach > end:
+            if end >= 0:
+                yield start, end
+            start = max(0, first - reach)
+        end = last + reach
+    if end >= 0:
+        yield start, end
 
 
 def _assigned_at(data: bytes, at: int) -> _Span | None:

@@ -177,14 +177,42 @@ def test_an_interrupt_ends_quietly_with_130(run: Run, monkeypatch: pytest.Monkey
     assert (result.exit_code, result.stdout, result.stderr) == (130, "", "")
 
 
+def test_an_interrupt_before_the_command_begins_ends_quietly_as_well(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*args: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("click.Group.parse_args", interrupt)
+    result = run("ls")
+    assert (result.exit_code, result.stdout, result.stderr) == (130, "", "")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="not every system has a disk that is always full")
+@pytest.mark.parametrize("words", [["--help"], ["ls"], ["ls", "--help"], ["ls", "--json"], ["show", "alpha", "--raw"], ["agents"]])
+def test_a_full_disk_behind_the_output_is_told_once(stored: Path, words: list[str]) -> None:
+    with open("/dev/full", "wb") as full:
+        program = [sys.executable, "-m", "runlore", *words]
+        result = subprocess.run(program, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (result.returncode, result.stderr) == (1, "runlore: No space left on device\n")
+
+
 @pytest.mark.skipif(os.name != "posix", reason="pipes that close early are a matter of signals elsewhere")
-def test_a_reader_that_has_had_enough_is_no_error(stored: Path) -> None:
-    words = [sys.executable, "-m", "runlore", "show", "alpha", "--json"]
+@pytest.mark.parametrize("words", [["show", "alpha", "--json"], ["ls"], ["ls", "-n", "1"], ["--help"]])
+def test_a_reader_that_has_had_enough_is_no_error(stored: Path, words: list[str]) -> None:
+    words = [sys.executable, "-m", "runlore", *words]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         process.stdout.close()
         assert process.stderr.read() == b""
+        assert process.wait() == 0
+
+
+@pytest.mark.skipif(os.name != "posix", reason="as above")
+def test_so_it_is_when_it_reads_what_is_told_as_well(stored: Path) -> None:
+    words = [sys.executable, "-m", "runlore", "ls", "-n", "1"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+        assert process.stdout is not None
+        process.stdout.close()
         assert process.wait() == 0
 
 

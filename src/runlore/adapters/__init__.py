@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
@@ -209,6 +209,13 @@ def _entry_point_files() -> Iterator[str]:
                 yield Path(folder, name, "entry_points.txt").read_text(encoding="utf-8", errors="replace")
             except OSError:
                 continue
+
+
+def read_loosely(line: bytes) -> list[Any] | None:
+    """The JSON values of a line that a strict decoder refuses; None when it is not JSON at all."""
+    from ._jsonl import values_of
+
+    return values_of(line)
 
 
 def expand_root(root: str, env: Mapping[str, str]) -> list[Path]:

@@ -53,11 +53,6 @@ def one_line(text: str) -> str:
     return line[: end if end > 0 else LONGEST_LINE]
 
 
-def shorten(line: str) -> str:
-    """A summary or a title as it is kept and shown: at most 160 characters."""
-    return line if len(line) <= SUMMARY else line[: SUMMARY - 1] + "…"
-
-
 def text_of(value: Any) -> str:
     """A text as it is, nothing as nothing, anything else as JSON."""
     if isinstance(value, str):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from importlib import import_module
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TextIO
 
 import click
 
@@ -39,27 +41,46 @@ class Commands(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl([(name, short_help(name)) for name in self.list_commands(ctx)])
 
+    def make_context(self, *args: Any, **options: Any) -> click.Context:
+        with errors_told():
+            return super().make_context(*args, **options)
+
     def invoke(self, ctx: click.Context) -> Any:
         settle_streams()
-        try:
+        with errors_told():
             result = super().invoke(ctx)
             sys.stdout.flush()
-        except (click.ClickException, click.exceptions.Exit, click.Abort):
-            raise
-        except KeyboardInterrupt:
-            ctx.exit(130)
-        except BrokenPipeError:
-            # Whoever reads our output had enough. Python would complain once more when it flushes at the end.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            ctx.exit(0)
-        except RunloreError as error:
-            fail(str(error), error)
-        except OSError as error:
-            fail(": ".join(str(part) for part in (error.filename, error.strerror or error) if part), error)
-        except Exception as error:
-            bug = f"this is a bug, please report it: {type(error).__name__}: {error} (RUNLORE_DEBUG=1 shows where)"
-            fail(of_database(error) or bug, error)  # Either way one line, and the state is safe.
         return result
+
+
+@contextmanager
+def errors_told() -> Iterator[None]:
+    """Whatever goes wrong becomes one line and an exit status."""
+    try:
+        yield
+    except (click.ClickException, click.exceptions.Exit, click.Abort):
+        raise
+    except KeyboardInterrupt:
+        raise click.exceptions.Exit(130) from None
+    except BrokenPipeError:  # Whoever reads our output had enough.
+        drop(sys.stdout, sys.stderr)
+        raise click.exceptions.Exit(0) from None
+    except RunloreError as error:
+        fail(str(error), error)
+    except OSError as error:
+        if error.filename is None:  # The disk that our output goes to is full.
+            drop(sys.stdout)
+        fail(": ".join(str(part) for part in (error.filename, error.strerror or error) if part), error)
+    except Exception as error:
+        bug = f"this is a bug, please report it: {type(error).__name__}: {error} (RUNLORE_DEBUG=1 shows where)"
+        fail(of_database(error) or bug, error)  # Either way one line, and the state is safe.
+
+
+def drop(*streams: TextIO) -> None:
+    """Leads these nowhere: Python would try to write the rest when it ends, and complain once more."""
+    for stream in streams:
+        with suppress(OSError, ValueError):  # One that is no file needs no help.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def of_database(error: Exception) -> str | None:

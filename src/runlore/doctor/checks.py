@@ -243,6 +243,10 @@ def check_sessions(exam: Exam) -> Iterator[Finding]:
     """The sums of every session are those of its streams."""
     for session in exam.each(list(exam.sessions)):
         uid, made = exam.uid(session), exam.sums[session]
+        try:
+            exam.store.session(uid)
+        except (ValueError, TypeError, msgspec.MsgspecError) as error:
+            yield Finding(f"{uid}: cannot be read: {error}", (("sums", session),) if isinstance(made, dict) else ())
         if isinstance(made, Exception):
             yield from _unreadable_facts(exam, session)
         elif made is None:

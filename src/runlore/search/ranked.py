@@ -24,8 +24,8 @@ from ..store.words import mark
 from .syntax import Chosen, Query, QueryError, Term, kinds_of, parse, parts_of, phrases
 from .text import Answer, EventHit, Finder, Hit, Page, event_hit
 
-PROOFS = 300
-"""How many segments are unpacked at most to prove phrases and filters: about 150 ms. Then the answer says it is partial."""
+PROOFS = 200
+"""How many segments are unpacked at most to prove phrases and filters: about 100 ms. Then the answer says it is partial."""
 
 EVENTS = 3
 """Events shown of each session."""

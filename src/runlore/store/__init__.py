@@ -88,7 +88,8 @@ Row = tuple[Any, ...]
 class Counted(msgspec.Struct, frozen=True, kw_only=True):
     """The totals of one stream, as they are stored (None: they cannot be read) and as its events give them."""
 
-    block: int
+    blocks: list[int]
+    """Those that have the totals: the last of them, where there are several, all."""
     source: int
     stored: Tally | None
     made: Tally

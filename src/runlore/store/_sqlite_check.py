@@ -15,9 +15,9 @@ import msgspec
 from ..adapters import Facts, Position
 from ..errors import StoreError
 from ..model import BLOCK, SCHEMA_VERSION, SessionEvent, format_time
-from ..timeline import Tally
+from ..timeline import Tally, merge
 from . import DAMAGED, Counted, Row, Segment
-from ._sqlite_put import Writer
+from ._sqlite_put import PUT_BACK, Writer
 from ._sqlite_read import Reader
 from .pieces import LENGTH, OFFSET, PARENT, SEQ, pack_one, read_row, unpack
 
@@ -72,16 +72,17 @@ class Checker(Writer):
         found = []
         for (source,) in self._all("select distinct source from streams where session = ? order by source", (session,)):
             streams = self._all(sql, (session, source))
-            stored = {block: tally for block, tally, _ in streams}
-            for home, blocks in readings([(block, hash_) for block, _, hash_ in streams]):
+            stored = {block: _decode(tally, Tally) for block, tally, _ in streams}
+            for homes, blocks in readings([(block, hash_) for block, _, hash_ in streams]):
                 events = [
                     _as_counted(uid, n * BLOCK + row[SEQ] % BLOCK, row)
                     for n, block in enumerate(blocks)
                     for row in self._rows(session, block * BLOCK, (block + 1) * BLOCK - 1)
                 ]
-                is_ordered = home == blocks[0] and all(event.origin != "" for event in events)
-                made, known = Tally().add(events), _decode(stored[home], Tally)
-                found.append(Counted(block=home, source=source, stored=known, made=made, is_ordered=is_ordered))
+                is_ordered = homes == blocks[:1] and all(event.origin != "" for event in events)
+                known = [tally for home in homes if (tally := stored[home]) is not None]
+                total = None if len(known) < len(homes) else known[0] if len(homes) == 1 else merge(known)
+                found.append(Counted(blocks=homes, source=source, stored=total, made=Tally().add(events), is_ordered=is_ordered))
         return found
 
     # ── repairing ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -102,8 +103,9 @@ class Checker(Writer):
                 if streams:
                     self._salvage("session = ?", (session,))
                 for counted in self.tallies(session) if streams else ():
-                    better = msgspec.msgpack.encode(counted.better)
-                    self.db.execute("update streams set tally = ? where session = ? and block = ?", (better, session, counted.block))
+                    for tally, block in zip([counted.better] + [Tally()] * len(counted.blocks), reversed(counted.blocks), strict=False):
+                        packed = msgspec.msgpack.encode(tally)
+                        self.db.execute("update streams set tally = ? where session = ? and block = ?", (packed, session, block))
                 (uid,) = self._one("select uid from sessions where number = ?", (session,))
                 self._fold(uid)
 
@@ -297,14 +299,17 @@ def made_again(reader: Reader, id_: int) -> Segment | None:
     return pack_one(rows, bodies) if rows else None
 
 
-def readings(streams: list[tuple[int, bytes]]) -> list[tuple[int, list[int]]]:
-    """(home, blocks) of each reading of a source in a session. The home has a hash. A block without one goes on where
-    the home before it was full; with no home before it, it was replaced by the reading that follows."""
-    found: list[tuple[int, list[int]]] = []
+def readings(streams: list[tuple[int, bytes]]) -> list[tuple[list[int], list[int]]]:
+    """(homes, blocks) of each reading of a source in a session. A home has a hash, and the totals. A block without one goes on
+    where the home before it was full; with no home before it, it was replaced by the reading that follows. Where something
+    that is gone from the source was put back, blocks are shared, and all is one."""
+    if any(hash_ == PUT_BACK for _, hash_ in streams):
+        return [([block for block, hash_ in streams if hash_], [block for block, _ in streams])]
+    found: list[tuple[list[int], list[int]]] = []
     before: list[int] = []
     for block, hash_ in streams:
         if hash_:
-            found.append((block, [*before, block]))
+            found.append(([block], [*before, block]))
             before = []
         elif found:
             found[-1][1].append(block)

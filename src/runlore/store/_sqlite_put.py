@@ -43,6 +43,8 @@ select ?1, ?2, session, seq from natives where hash = ?3 and session in (select 
 union all select source, ?2, session, seq from aliases where source = ?1 and hash = ?3
 limit 1
 """
+PUT_BACK = b"\x01"
+"""The hash of a block that only counts what is gone from its source: the rest of it counts for a later reading."""
 INSERT_EVENT = f"insert into events values (?{', ?' * 14})"
 
 
@@ -403,18 +405,30 @@ class Writer(Reader):
         rows, bodies = [rows[n] for n in left], [bodies[n] for n in left]
         if not rows:
             return
-        segments = pack(rows, bodies, None)
-        self.db.executemany(INSERT_EVENT, ((session, *row) for row in rows))
         natives = [(hashes[n], session, row[SEQ]) for n, row in zip(left, rows, strict=True)]
         self.db.executemany("insert or ignore into natives values (?, ?, ?)", natives)
-        for segment in segments:
-            self._write_segment(session, segment.first_seq, segment.last_seq, segment)
+        self._repack(uid, session, block, rows, bodies)
         (tally,) = self._one("select tally from streams where session = ? and block = ?", (session, block))
         total = msgspec.msgpack.decode(tally, type=Tally).add(read_row(uid, row) for row in rows)
         self.db.execute(
-            "update streams set tally = ?, hash = iif(hash = x'', x'01', hash) where session = ? and block = ?",
-            (msgspec.msgpack.encode(total), session, block),
+            "update streams set tally = ?, hash = iif(hash = x'', ?, hash) where session = ? and block = ?",
+            (msgspec.msgpack.encode(total), PUT_BACK, session, block),
         )
+
+    def _repack(self, uid: str, session: int, block: int, rows: list[list[Any]], bodies: list[bytes | None]) -> None:
+        """Adds rows to a block between those that it has. Segments must not overlap, so all of its bodies are packed anew."""
+        span = (session, block * BLOCK, (block + 1) * BLOCK - 1)
+        texts = self.bodies(uid, span[1], span[2])
+        both = list(zip(rows, bodies, strict=True))
+        for row in self._rows(*span):
+            both.append((list(row), None if row[OFFSET] is None else texts[row[SEQ]].encode("utf-8", "replace")))
+        both.sort(key=lambda pair: pair[0][SEQ])
+        self._drop_segments("session = ? and first_seq between ? and ?", span)
+        self.db.execute("delete from events where session = ? and seq between ? and ?", span)
+        segments = pack([row for row, _ in both], [body for _, body in both], None)
+        self.db.executemany(INSERT_EVENT, ((session, *row) for row, _ in both))
+        for segment in segments:
+            self._write_segment(session, segment.first_seq, segment.last_seq, segment)
 
     def _take_out(self, session: int, block: int, *, is_damaged: bool) -> None:
         """Drops the events of a block and remembers which native id had which number."""

@@ -6,6 +6,7 @@ The boundaries of segments follow from the sequence of events alone: a segment i
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Sequence
 from hashlib import blake2b
 from typing import Any, Protocol
@@ -13,9 +14,9 @@ from typing import Any, Protocol
 import msgspec
 import zstandard
 
-from ..adapters import Facts, Record
+from ..adapters import Facts, Record, read_loosely
 from ..errors import StoreError
-from ..model import BLOCK, SessionEvent, Tests, Usage, format_time, parse_time
+from ..model import BLOCK, SessionEvent, Tests, Usage, format_time, parse_time, shorten
 from ..timeline import Tally
 from . import Piece, Segment, SegmentEvent, StreamState, Tail
 from .words import index_text, mark
@@ -396,6 +397,11 @@ def redact_record(line: bytes, cleaner: Cleaner) -> bytes:
     try:
         value = msgspec.json.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        loose = read_loosely(line)
+        if loose:
+            cleaned = [cleaner.value(value) for value in loose]
+            same = all(new is old for new, old in zip(cleaned, loose, strict=True))
+            return line if same else " ".join(json.dumps(value, ensure_ascii=False) for value in cleaned).encode("utf-8", "replace")
         plain = line.decode("utf-8", "replace")
         clean = cleaner.text(plain)
         return line if clean == plain else clean.encode("utf-8", "replace")
@@ -406,7 +412,8 @@ def redact_record(line: bytes, cleaner: Cleaner) -> bytes:
 def clean_facts(facts: Facts, text: Callable[[str], str]) -> Facts:
     """The same without secrets in what came from the records."""
     names = ("title", "cwd", "git_branch", "model", "repo", "task_ref")
-    return msgspec.structs.replace(facts, **{name: value and text(value) for name in names if (value := getattr(facts, name))})
+    clean = msgspec.structs.replace(facts, **{name: text(value) for name in names if (value := getattr(facts, name))})
+    return msgspec.structs.replace(clean, title=shorten(clean.title)) if clean.title else clean
 
 
 def clean_carry(carry: bytes, cleaner: Cleaner) -> bytes:
