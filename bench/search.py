@@ -90,6 +90,7 @@ def main() -> None:
     for name in wanted:
         note(f"{name}:")
         rows, remarks = getattr(bench, name)()
+        remarks.append(f"Load of the machine at the end: {os.getloadavg()[0]:.1f} on {os.cpu_count()} CPUs, this benchmark included.")
         if args.mb != 3180:
             remarks.append(f"With {args.mb:g} MB: to try the benchmark, not to compare with the bar.")
         show(f"search: {name}", rows, remarks, args.write)

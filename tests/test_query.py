@@ -106,6 +106,13 @@ def test_short_ids_name_their_session_alone(store: Store) -> None:
     assert short == {"toy:abcdefgh-1": "abcdefgh-1", "toy:abcdefgh-12": "abcdefgh-12", "toy:xyz": "xyz", "toy:xyz/agent-1": "xyz/agent-1"}
 
 
+def test_short_ids_are_the_same_among_few_and_among_many(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = store.sessions(Filter(parents_only=False))
+    few = query.short_ids(store, lines)
+    monkeypatch.setattr(query, "FEW", 0)
+    assert query.short_ids(store, lines) == few
+
+
 def test_ids_that_begin_alike_are_made_longer_in_linear_time() -> None:
     lines = [msgspec.convert(_line(f"toy:session-{n:05}"), SessionLine) for n in range(3000)]
     short = query.short_ids(None, lines, is_all=True)  # type: ignore[arg-type]

@@ -113,6 +113,13 @@ def test_problems_are_named_with_their_path(run: Run) -> None:
     assert "secrets redacted: 2 × token" in text
 
 
+def test_newer_rules_that_found_something_in_the_store_are_told() -> None:
+    assert list(sync.summary(Report(found={"unchanged": 3}, redacted={"token": 2}, seconds=57))) == [
+        "nothing new in 3 sources (57 s)",
+        "secrets redacted in what was stored before: 2 × token",
+    ]
+
+
 def test_the_progress_line_tells_files_speed_and_time_left() -> None:
     progress = sync.Progress()
     progress.start(10, 100_000_000)

@@ -87,6 +87,15 @@ def test_the_demo_is_a_store_to_look_around_in(run: Run, home: Path, monkeypatch
     assert run("show", "latest:shop-api", "--context", "20").exit_code == 0
 
 
+def test_the_demo_suggests_what_can_be_typed(run: Run, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["/my venv/bin/runlore", "demo"])
+    monkeypatch.setenv("PATH", str(home))
+    assert "/demo '/my venv/bin/runlore' show latest\n" in run("demo").stderr
+    program = home / "runlore"
+    program.touch(mode=0o700)
+    assert "/demo runlore show latest\n" in run("demo").stderr
+
+
 def test_the_demo_keeps_out_of_a_real_store(run: Run, home: Path, tmp_path: Path) -> None:
     assert "your own store" in run("demo", "--home", str(home / ".runlore")).stderr
     elsewhere = tmp_path / "elsewhere"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import date, datetime
 
 
 def count(number: int, noun: str, plural: str | None = None) -> str:
@@ -49,7 +49,7 @@ def ago(moment: datetime, now: datetime) -> str:
     gone = now - moment
     days, seconds = gone.days, gone.seconds
     if not 0 <= days < 7:
-        return moment.astimezone().date().isoformat()
+        return date.fromtimestamp(moment.timestamp()).isoformat()  # noqa: DTZ012 # Twice as fast as astimezone.
     if days:
         return f"{days} d ago"
     if seconds < 60:

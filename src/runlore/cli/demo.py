@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import os
 import shlex
+import sys
 from contextlib import closing
 from pathlib import Path
+from shutil import which
 
 import click
 
@@ -59,5 +61,6 @@ def suggest(folder: Path, store: str) -> None:
     name, value = ("RUNLORE_STORE", store) if os.environ.get("RUNLORE_STORE") else ("RUNLORE_HOME", str(folder))
     begin = f"set {name}={value} &&" if os.name == "nt" else f"{name}={shlex.quote(value)}"
     note("\nTry next:")
+    program = sys.argv[0] if os.path.basename(sys.argv[0]) == "runlore" and which("runlore") is None else "runlore"
     for words in ("show latest", "show latest:shop-api", "show latest:shop-api --context 20", "ls --errors", "ls --json"):
-        note(f"  {begin} runlore {words}")
+        note(f"  {begin} {shlex.quote(program)} {words}")

@@ -106,6 +106,7 @@ def summary(report: Report) -> Iterator[str]:
     changed = {word: number for word, number in found.items() if word != "unchanged"}
     if not changed and not report.problems:
         yield f"nothing new in {count(found.get('unchanged', 0), 'source')} ({duration(report.seconds)})"
+        yield from counted("secrets redacted in what was stored before", report.redacted)  # By rules that are newer than it.
         return
     words = [f"{number:,} {word}{' (their sessions stay)' if word == 'missing' else ''}" for word, number in found.items()]
     yield f"sources: {', '.join(words)}"

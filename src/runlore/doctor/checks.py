@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import msgspec
 
@@ -243,21 +244,25 @@ def check_sessions(exam: Exam) -> Iterator[Finding]:
     """The sums of every session are those of its streams."""
     for session in exam.each(list(exam.sessions)):
         uid, made = exam.uid(session), exam.sums[session]
-        try:
-            exam.store.session(uid)
-        except (ValueError, TypeError, msgspec.MsgspecError) as error:
-            yield Finding(f"{uid}: cannot be read: {error}", (("sums", session),) if isinstance(made, dict) else ())
         if isinstance(made, Exception):
             yield from _unreadable_facts(exam, session)
         elif made is None:
             if not exam.store.rows("select 1 from streams where session = ?", (session,)):
                 yield exam.wrong_source(exam.source_named(session), f"{uid}: no source has a part in it")
         else:
-            stored = exam.store.rows(f"select {', '.join(made)} from sessions where number = ?", (session,))[0]
-            for name, old, new in zip(made, stored, made.values(), strict=True):
-                if old != new:
-                    yield Finding(f"{uid}: {name} is {old!r} and should be {new!r}", (("sums", session),))
-                    break
+            yield from _wrong_sums(exam, session, uid, made)
+
+
+def _wrong_sums(exam: Exam, session: int, uid: str, made: dict[str, Any]) -> Iterator[Finding]:
+    stored = exam.store.rows(f"select {', '.join(made)} from sessions where number = ?", (session,))[0]
+    for name, old, new in zip(made, stored, made.values(), strict=True):
+        if old != new:
+            yield Finding(f"{uid}: {name} is {old!r} and should be {new!r}", (("sums", session),))
+            return
+    try:
+        exam.store.session(uid)
+    except (ValueError, TypeError, msgspec.MsgspecError) as error:
+        yield Finding(f"{uid}: cannot be read: {error}")
 
 
 def _unreadable_facts(exam: Exam, session: int) -> Iterator[Finding]:

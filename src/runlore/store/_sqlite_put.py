@@ -419,10 +419,9 @@ class Writer(Reader):
         """Adds rows to a block between those that it has. Segments must not overlap, so all of its bodies are packed anew."""
         span = (session, block * BLOCK, (block + 1) * BLOCK - 1)
         texts = self.bodies(uid, span[1], span[2])
-        both = list(zip(rows, bodies, strict=True))
-        for row in self._rows(*span):
-            both.append((list(row), None if row[OFFSET] is None else texts[row[SEQ]].encode("utf-8", "replace")))
-        both.sort(key=lambda pair: pair[0][SEQ])
+        there = [list(row) for row in self._rows(*span)]
+        packed = [None if row[OFFSET] is None else texts[row[SEQ]].encode("utf-8", "replace") for row in there]
+        both = sorted(zip(rows + there, bodies + packed, strict=True), key=lambda pair: pair[0][SEQ])
         self._drop_segments("session = ? and first_seq between ? and ?", span)
         self.db.execute("delete from events where session = ? and seq between ? and ?", span)
         segments = pack([row for row, _ in both], [body for _, body in both], None)
