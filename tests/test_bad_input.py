@@ -188,6 +188,20 @@ def test_a_file_that_is_no_store_is_said_in_one_line(home: Path) -> None:
     assert path.read_bytes() == b"this is no database" * 1000
 
 
+def test_a_database_of_something_else_is_left_alone(home: Path) -> None:
+    import apsw
+
+    from runlore.errors import StoreError
+
+    other = apsw.Connection(str(home / "other.db"))
+    other.execute("create table theirs (a)")
+    other.close()
+    before = (home / "other.db").read_bytes()
+    with pytest.raises(StoreError, match="something else"):
+        open_store(str(home / "other.db"))
+    assert (home / "other.db").read_bytes() == before
+
+
 KEY = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" + "k1L2m3N4o5P6q7R8"
 
 

@@ -9,6 +9,8 @@ from collections import Counter
 from functools import lru_cache
 from math import log2
 
+from runlore._rules import LISTED
+
 # The gate: a telling name, marks of separation (written out or escaped), perhaps some filling words, then eight characters
 # with a digit, or in quotes with a mark. Every class is closed under JSON escaping: what stops a value stops it escaped, too.
 _TAIL = "[A-Za-z0-9_-]{0,24}"
@@ -16,9 +18,14 @@ _NAMED = (
     rf"(?i:(?:pass(?:w(?:or)?d|phrase|code)?|pwd|secret|cred(?:ential)?s?|key){_TAIL}"
     rf"|token(?:[a-rt-z0-9_-]{_TAIL})?|auth(?:[a-np-z0-9_-]{_TAIL})?)"  # Neither `tokens`, which are counted, nor `author`.
 )
-_BETWEEN = r"""(?:[ \t\r\n"'\x60\\\[\]{}()<>:=,|?*\x1b-]|<\\*/|\\+[nrtbf]|\\+u00[0-9a-fA-F]{2}|\[[0-9;]{1,8}m)"""
-_FILLING = "(?i:is|was|are|key|value|for|to|of|set|string|str|with|user|the|this|your|my|basic|bearer|token)"
-_OPENING = r"""[:=,( \t>|]\\*[bruf]{0,2}\\*["'\x60]"""
+_CURLY = r"(?:\xe2\x80[\x98-\x9f]|\\+u201[89cCdD])"
+_NEXT = rf"(?:\n|\\+n)(?:\+| *{LISTED})"  # The next line of a change or of a listing.
+_BETWEEN = (
+    r"""(?:[ \t\r\n"'\x60\\\[\]{}()<>:=,|?*\x1b-]|<\\*/|\\+[nrtbf]|\\+u00[0-9a-fA-F]{2}|\[[0-9;]{1,8}m|"""
+    rf"{_CURLY}|{_NEXT})"
+)
+_FILLING = "(?i:is|was|are|key|value|for|to|of|set|string|str|type|with|user|the|this|your|my|basic|bearer|token)"
+_OPENING = rf"""[:=,( \t>|]\\*[bruf]{{0,2}}(?:\\*["'\x60]|{_CURLY})"""
 _BARE = r"""(?:[^\x00-\x20"'\x60,;(){}\[\]<>=\\]|\\+[^\x00-\x20"'\x60\\nrtbf])"""
 _QUOTED = r"""(?:[^\x00-\x20"'\x60\\]|\\+[^\x00-\x20"'\x60\\nrtbf])"""
 
@@ -48,20 +55,25 @@ _BEFORE = re.compile(rb"[A-Za-z0-9_.$-]{0,48}$")
 
 # What may stand between a name and its value, the most telling first. Values follow bare, or quoted where a quote is looked for.
 _SPACE = rb"(?:[ \t]|\x1b\[[0-9;]{0,8}m)"
-_QUOTE = rb"(?:\\*[\"'`])"
-_CLOSE = rb"(?:\\*[\"'`]|[\])}]|\*\*|\x1b\[[0-9;]{0,8}m){0,4}"
+_QUOTE = rb"(?:\\*[\"'`]|\xe2\x80[\x98-\x9f])"
+_CLOSE = rb"(?:\\*[\"'`]|\xe2\x80[\x98-\x9f]|[\])}]|\*\*|\x1b\[[0-9;]{0,8}m){0,4}"
+_GAP = rb"(?:%s|[ \t\r\n-]|\\+[nrt]){0,24}" % _NEXT.encode()
 _SEPARATOR = re.compile(
-    rb"(?P<pair>%(close)s,?(?:[ \t\r\n]|\\+[nrt]){0,16}%(quote)s?(?i:value)%(quote)s?%(space)s{0,3}[:=]%(space)s{0,3}"
-    rb"|</key>(?:\s|\\+[nrt]){0,16}<string>)"
+    rb"(?P<pair>%(close)s(?:,|:%(space)s?\{?)?%(gap)s(?:%(quote)s?type%(quote)s?:%(space)s?%(quote)s?[a-z]{3,8}%(quote)s?,?%(gap)s)?"
+    rb"%(quote)s?(?i:value)%(quote)s?%(space)s{0,3}[:=]%(space)s{0,3}"
+    rb"|</key>%(gap)s<string>)"
     rb"|(?P<typed>\??:%(space)s?[A-Za-z_][A-Za-z0-9_.:|\[\]<>]{0,24}%(space)s?=%(space)s?|%(space)s[a-z0-9]{3,12}%(space)s:?=%(space)s?)(?=%(quote)s)"
     rb"|(?P<assign>%(close)s%(space)s{0,32}(?::=|=>|->|:-|[:=])%(close)s%(space)s{0,32})(?![=>:])"
-    rb"|(?P<call>%(space)s?===?%(space)s?|%(quote)s%(space)s{0,2},(?:\s|\\+[nrt]){0,8}|\()(?=%(quote)s)"
+    rb"|(?P<call>%(space)s?===?%(space)s?|%(quote)s%(space)s{0,2},%(gap)s|\()(?=%(quote)s)"
     rb"|(?P<element>>)"
+    rb"|(?P<stated>%(close)s(?:%(space)s{1,3}(?i:is|was)%(space)s?:?%(space)s{1,3}|,(?!%(space)s)|%(space)s?\|%(space)s?))"
     rb"|(?P<told>%(close)s(?:%(space)s|[|,]){1,32}(?:[A-Za-z]{1,12}:?%(space)s){0,4}(?:[:=|]%(space)s)?)"
-    % {b"close": _CLOSE, b"quote": _QUOTE, b"space": _SPACE}
+    % {b"close": _CLOSE, b"quote": _QUOTE, b"space": _SPACE, b"gap": _GAP}
 )
-_OPEN = re.compile(rb"(?:[bruf]{0,2}(\\*[\"'`]))?\{?(?:(?i:bearer|basic|token|apikey)\s+)?")
+_OPEN = re.compile(rb"(?:[bruf]{0,2}(\\*[\"'`]|\xe2\x80[\x98\x9a\x9c\x9e]))?\{?(?:(?i:bearer|basic|token|apikey)\s+)?")
 _IN_QUOTES = re.compile(rb"[^\s\"'`\\\x00-\x1f]{1,4096}")
+_IN_CURLY = re.compile(rb"(?:[^\s\\\x00-\x1f\xe2]|\xe2(?!\x80[\x98-\x9f])){1,4096}")
+_CURLY_END = re.compile(rb"\xe2\x80[\x98-\x9f]")
 _ON_A_LINE = re.compile(rb"[^\s\"'`\\()\x00-\x1f]{1,4096}")
 _IN_TEXT = re.compile(rb"[^\s\"'`\\,;(){}\[\]<>&|=\x00-\x1f]{1,4096}={0,2}")
 
@@ -80,15 +92,18 @@ def _value(data: bytes, start: int, name_end: int) -> tuple[int, int] | None:
     if how == "element":
         return _content(data, separator.end(), level, name)
     on_a_line = how == "assign" and name.isupper() and separator.group() == b"="
-    body = (_IN_QUOTES if quote else _ON_A_LINE if on_a_line else _IN_TEXT).match(data, opened.end())
+    is_curly = quote is not None and quote[:1] == b"\xe2"
+    body = (_IN_CURLY if is_curly else _IN_QUOTES if quote else _ON_A_LINE if on_a_line else _IN_TEXT).match(data, opened.end())
     if not body:
         return None
-    value = body.group() if quote else body.group().rstrip(b".,:;!?*" if how == "told" else b".,:;")
+    value = body.group() if quote else _CURLY_END.split(body.group(), 1)[0].rstrip(b".,:;" if how in ("assign", "pair") else b".,:;!?*")
     end = body.start() + len(value)
     after = data[end : end + len(quote or b"(")]
-    if (after != quote) if quote else after == b"(":
+    if not (_CURLY_END.match(after) if is_curly else after == quote if quote else after != b"("):
         return None
-    if name.lower() == "pass" and (how == "told" or (not quote and b"=" not in separator.group())):
+    if how == "stated" and level == 1:
+        how = "told"
+    if name.lower() == "pass" and (how in ("told", "stated") or not (quote or b"=" in separator.group() or name == "pass")):
         return None  # A verb, or the verdict on a test.
     if how == "told" and (quote or name.startswith("-") or (name.isupper() and "_" in name)):
         how = "assign"

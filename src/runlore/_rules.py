@@ -9,7 +9,7 @@ matches in a decoded string. So a gate allows `\n`, `\"`, `\/` where a rule allo
 
 import msgspec
 
-RULES_VERSION = 1  # Raised when what is found changes: stored text made by older rules can then be told apart.
+RULES_VERSION = 2  # Raised when what is found changes: stored text made by older rules can then be told apart.
 
 
 class Rule(msgspec.Struct, frozen=True):
@@ -251,11 +251,19 @@ _MARKED = (
     Rule("google", r"1//0[\w-]{40,}", gate=r"1\\*/\\*/0[\w-]{16}"),
 )
 
-# Between the lines of a key: line ends (also written as `\n`), quotes and joins of source code, numbers of a listing.
-_BREAK = r"""(?:[\s"'+,|>#*;]|\\+[nrt"']|[0-9]{1,6}(?:\xe2\x86\x92|[\t:|]))"""
+# Before a line: its number in a listing (`12\t`, `12→`, `12:`), or how a change marks it. Also as JSON writes it.
+LISTED = r"[0-9]{1,6}(?:\xe2\x86\x92|\\+u2192|\\+t|[\t:|])"
+_GAP = rf"(?:[\s+-]|{LISTED})"
+_GAP_GATE = rf"(?:[\s+-]|\\+[nrtf]|{LISTED})"
+
+# Between the lines of a key: line ends (also written as `\n`), quotes and joins of source code, and what a line begins with.
+_BREAK = rf"""(?:[\s"'+,|>#*;-]|\\+[nrt"']|[0-9]{{1,6}} |{LISTED})"""
 _HEADER = r"[A-Z][A-Za-z-]{2,20}: [^\r\n\\\"]{1,120}"
 _B64 = "[A-Za-z0-9+/=]"
-_ARMOUR = rf"(?:{_HEADER}{_BREAK}+){{0,4}}[A-Za-z0-9+/]{{16,}}=*(?:{_BREAK}+{_B64}{{30,}})*"
+_LINES = rf"(?:{_BREAK}+{_B64}{{30,}})*"
+_LAST = rf"(?:{_BREAK}+{_B64}{{1,80}}){{0,2}}"
+_ARMOUR = rf"(?:{_HEADER}{_BREAK}+){{0,4}}[A-Za-z0-9+/]{{16,}}=*{_LINES}"
+_KEY = r"(?:[A-Z0-9 ]{0,40}PRIVATE KEY|OpenVPN Static key)"
 _USERINFO = r"[^\s/@:\"'<>\x60\\|(){}$]"
 _WORD = r"[^\s/@\"'<>\x60\\|{}]"
 
@@ -270,10 +278,11 @@ PLACED = (
     ),
     Rule(
         "private-key",
-        r"-----BEGIN (?:[A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?|OpenVPN Static key V1)-----"
-        rf"{_BREAK}*(?:({_ARMOUR}(?:{_BREAK}+{_B64}{{1,80}}){{0,2}}){_BREAK}*-----END|({_ARMOUR}))",
-        gate=r"-----BEGIN (?:[A-Z0-9 ]{0,40}PRIVATE KEY|OpenVPN Static key)",
+        # Twice, as where one key is changed into another.
+        rf"-----BEGIN {_KEY}(?: BLOCK| V1)?-----{_BREAK}*(?:({_ARMOUR}{_LAST}{_LINES}{_LAST}){_BREAK}*-----END|({_ARMOUR}))",
+        gate=f"-----(?:BEGIN|END) {_KEY}",
     ),
+    Rule("private-key", rf"({_B64}{{30,}}{_LINES}{_LAST}){_BREAK}*-----END {_KEY}", gate=f"-----(?:BEGIN|END) {_KEY}"),
     Rule("private-key", rf"Private-Lines: [0-9]+{_BREAK}+({_B64}{{16,}}(?:{_BREAK}+{_B64}{{16,}})*)", gate=r"Private-Lines: [0-9]"),
     Rule("url-password", rf":\\*/\\*/{_USERINFO}{{0,80}}:({_WORD}{{3,200}})@[\w\[$%{{.-]", gate=_AT),
     Rule("url-token", rf":\\*/\\*/({_USERINFO}{{16,200}}):?(?:x-oauth-basic)?@[\w\[.-]", gate=_AT),
@@ -297,7 +306,7 @@ PLACED = (
     ),
     Rule(
         "aws",
-        r"(?:AKIA|ASIA)[A-Z0-9]{16}[^A-Za-z0-9+/]{1,12}([A-Za-z0-9+/]{40})(?:[^A-Za-z0-9+/=]|$)",
+        r"(?:AKIA|ASIA)[A-Z0-9]{16}(?:[^A-Za-z0-9+/]{1,12}|" rf"{_GAP}{{1,16}})" r"([A-Za-z0-9+/]{40})(?:[^A-Za-z0-9+/=]|$)",
         gate=r"(?:AKIA|ASIA)[A-Z0-9]{16}",
     ),
     Rule(
@@ -325,13 +334,13 @@ PLACED = (
     Rule("password", r"(?i)\bredis-cli[ \w.=-]{0,60} -a\s?[\"']?([^\s\"'\\]{6,})", gate=r"(?i:redis-cli)[ \w.=-]{0,60} -a"),
     Rule(
         "password",
-        r"(?i)\bidentified\s+(?:with\s+\w+\s+)?by\s+(?:password\s+)?\\*[\"']([^\s\"'\\]{4,})",
-        gate=r"(?i:identified)(?:\s|\\+[nrtf])+(?i:by|with)",
+        rf"(?i)\bidentified{_GAP}+(?:with\s+\w+{_GAP}+)?by{_GAP}+(?:password\s+)?" r"\\*[\"']([^\s\"'\\]{4,})",
+        gate=rf"(?i:identified){_GAP_GATE}+(?i:by|with)",
     ),
     Rule(
         "password",
-        r"(?i)\blogin\s+[\w.@+-]{1,64}\s+password\s+([^\s\"'\\]{4,})",
-        gate=r"(?i:login)(?:\s|\\+[nrtf])+[\w.@+-]{1,64}(?:\s|\\+[nrtf])+(?i:password)",
+        rf"(?i)\blogin\s+[\w.@+-]{{1,64}}{_GAP}+password" r"\s+([^\s\"'\\]{4,})",
+        gate=rf"(?i:login)(?:\s|\\+[nrtf])+[\w.@+-]{{1,64}}{_GAP_GATE}+(?i:password)",
     ),
 )
 

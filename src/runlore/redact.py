@@ -33,7 +33,7 @@ _REACH = 4608  # As far as a value that its name gives away can go on: the name,
 _WINDOW = 4 * _REACH  # How far to look for the next suspect. Names that run into each other would else be looked behind to the end, each.
 _MARKER = re.compile(rb"(\[redacted:[^\s:\]]{1,64}:[0-9a-f]{6}\])")
 _ESCAPED_ASCII = r"\\u00[2-7]"  # A letter may hide in it, so its line is decoded whatever it says.
-
+_JUDGED = 4096  # As much of a match as says whether it is a secret; judgements are remembered.
 _BLOB = re.compile(rb"[\w+/-]{48}")  # Inside an image or a signature anything can look like a token.
 
 _Span = tuple[int, int, str]
@@ -187,21 +187,23 @@ class Redactor:
         if not match:
             return None
         start, end = match.span(match.lastindex)
-        if _in_blob(data, start) or not _anchored.is_token(data[start:end].decode("ascii")):
+        if _in_blob(data, start) or not _anchored.is_token(data[start : min(end, start + _JUDGED)].decode("ascii")):
             return None
         return start, end, _rules.LED[match.lastindex - 1].name
 
     def _led_next(self, data: bytes, at: int) -> _Span | None:
         """A token right behind a secret. Once that is gone it stands at a start, and would else cost another round over all."""
-        if not self._led.match(data[at : at + 100]):  # Long enough for the least of every token's lengths but few.
+        if not (data[at : at + 1].isalnum() or data[at : at + 1] == b"$"):
             return None
-        span = self._led_at(data[at:], 0)
+        span = self._led_at(data[at : at + _WINDOW], 0)
+        if span and span[1] == _WINDOW:
+            span = self._led_at(data[at:], 0)
         return (at + span[0], at + span[1], span[2]) if span else None
 
     def _placed_in(self, data: bytes) -> Iterator[_Span]:
         for rule, match in self._placed_matches(data):
             start, end = match.span(match.lastindex)
-            if _anchored.is_placed(data[start:end].decode("utf-8", "replace"), rule.name):
+            if _anchored.is_placed(data[start : min(end, start + _JUDGED)].decode("utf-8", "replace"), rule.name):
                 yield start, end, rule.name
 
     def _placed_matches(self, data: bytes) -> Iterator[tuple[Rule, Any]]:

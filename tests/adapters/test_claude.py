@@ -196,6 +196,7 @@ def test_a_message_that_only_thought_in_secret_is_still_paid_for() -> None:
         ({"cache_creation_input_tokens": 2, "cache_creation": {"ephemeral_5m_input_tokens": 4, "ephemeral_1h_input_tokens": 5}}, 9),
         ({"cache_creation_input_tokens": None, "cache_creation": None}, 0),
         ({"cache_creation_input_tokens": -3}, 0),
+        ({"cache_creation_input_tokens": 1 << 41}, 0),
         ({"cache_creation_input_tokens": 1 << 60}, 0),
     ],
 )
@@ -268,8 +269,69 @@ def test_overflow_is_only_read_from_its_own_folder(tmp_path: Path) -> None:
 
     assert shown("/elsewhere/tool-results/whole.txt") == "all of it"
     assert shown("C:\\Users\\me\\whole.txt") == "all of it"
+    assert shown("C:\\Users\\new\\ref\\whole.txt") == "all of it"
     for place in ("../secret.txt", "../../secret.txt", "/etc/passwd", "link.txt", "..", "missing.txt", ""):
         assert shown(place).startswith("<persisted-output>")
+
+
+def test_a_record_speaks_of_a_few_files_at_most(tmp_path: Path) -> None:
+    folder = tmp_path / "-home-me"
+    (folder / SESSION / "tool-results").mkdir(parents=True)
+    for n in range(9):
+        (folder / SESSION / f"tool-results/{n}.txt").write_text(f"{n}")
+    text = "<persisted-output>\n" + "".join(f"saved to: /x/{n}.txt\n" for n in range(9))
+    (folder / f"{SESSION}.jsonl").write_text(json.dumps(result(1, 0, text)) + "\n")
+    (found,) = ADAPTER.discover(tmp_path)
+    assert [record.data for record in ADAPTER.read(found, None) if record.aside] == [b"0", b"1", b"2", b"3"]
+
+
+@pytest.mark.parametrize(
+    "block", [{"type": "text", "text": "x"}, {"type": "tool_use", "id": "a", "name": "Bash", "input": {}}, {"type": "?"}]
+)
+def test_a_record_gives_ten_thousand_events_and_says_how_many_it_does_not(block: dict[str, Any]) -> None:
+    found = read(assistant(1, *[block] * 10_003), user(2, "next", parentUuid=uuid(1)))
+    assert len(found.events) == 10_002
+    left_out, following = found.events[-2:]
+    assert (left_out.kind, left_out.native, left_out.record) == ("lifecycle", "left-out", 0)
+    assert [skip.reason for skip in found.skips] == ["3 more events of this record are left out"]
+    assert following.summary == "next"
+    assert found.parents[-1] == f"{uuid(1)}#9999"
+
+
+def test_glued_values_share_the_room_of_their_record() -> None:
+    line = json.dumps(assistant(1, *[{"type": "text", "text": "x"}] * 6000)).encode()
+    found = read(line + line.replace(uuid(1).encode(), uuid(2).encode()), user(3, "next"))
+    assert len(found.events) == 10_002
+    assert [skip.reason for skip in found.skips] == ["2000 more events of this record are left out"]
+
+
+def test_what_the_program_put_before_a_prompt_is_passed_over_however_much_it_is() -> None:
+    around = "<system-reminder>be brief</system-reminder>\n"
+    (event,) = read(user(1, around * 5000 + "the prompt")).events
+    assert (event.kind, event.summary) == ("user_msg", "the prompt")
+    found = read(user(1, around * 5000))
+    assert [(event.kind, event.native) for event in found.events] == [("lifecycle", "system-reminder")]
+    assert read(user(1, around * 2 + "<system-reminder>not closed")).events[0].kind == "lifecycle"
+
+
+def test_the_reply_that_ends_a_turn_is_marked() -> None:
+    text = {"type": "text", "text": "done"}
+    found = read(
+        assistant(1, text), assistant(2, text, message={"stop_reason": "end_turn"}), assistant(3, text, message={"stop_reason": 7})
+    )
+    assert [event.native for event in found.events] == ["assistant", "assistant/end_turn", "assistant"]
+
+
+def test_a_summary_is_one_line_and_not_cut_within_a_word() -> None:
+    def summary(text: str) -> str | None:
+        return read(user(1, text)).events[0].summary
+
+    assert summary("\n\n --- \n\x1b[31m the\tline \nanother") == "the line"
+    assert summary("x" * 640) == "x" * 640
+    assert summary("x" * 5000) == "x" * 640
+    assert summary("word " * 1000) == "word " * 127 + "word"
+    assert summary("?" * 3000) == "?" * 640
+    assert summary(" \n" * 3000 + "far") == ""
 
 
 def test_pictures_never_reach_a_body_and_slim_leaves_the_same_reference() -> None:

@@ -6,11 +6,12 @@
 import json
 import os
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
 
+from runlore.adapters import Normalized, Record, Source
 from runlore.testing import Fixture, check_breakage, check_law, check_noise, derive, iter_fixtures
 
 FIXTURES = list(iter_fixtures(Path(__file__).parent / "fixtures"))
@@ -42,11 +43,31 @@ def test_damaged_bytes_raise_nothing(fixture: Fixture, loops: Callable[[int], in
 
 @every_fixture
 def test_values_of_events_fit_a_database(fixture: Fixture) -> None:
-    """Numbers within 64 bits, and text that every codec writes."""
+    """Numbers within 64 bits, text that every codec writes, and summaries of one line, which are cut when they have been redacted."""
     for source in fixture.adapter.discover(fixture.root):
         found = fixture.adapter.normalize(source, fixture.adapter.read(source, None), None)
         for event, body in zip(found.events, found.bodies, strict=True):
             text = event.to_json() + body + repr(found.facts)
             assert text.encode("utf-8")
             assert all(abs(n) < 1 << 62 for n in (event.tokens, event.exit_code or 0, event.duration_ms or 0, event.record or 0))
-            assert event.summary is None or (len(event.summary) <= 160 and "\n" not in event.summary and "\x1b" not in event.summary)
+            assert event.summary is None or (len(event.summary) <= 640 and "\n" not in event.summary and "\x1b" not in event.summary)
+
+
+def test_the_check_for_noise_sees_a_record_that_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fixture = next(fixture for fixture in FIXTURES if fixture.case == "basic")
+    normalize = fixture.adapter.normalize
+
+    def forgetful(source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
+        """Gives up at the first line that is no JSON."""
+        good: list[Record] = []
+        for record in records:
+            try:
+                json.loads(record.data)
+            except ValueError:
+                break
+            good.append(record)
+        return normalize(source, good, carry)
+
+    monkeypatch.setattr(fixture.adapter, "normalize", forgetful)
+    with pytest.raises(AssertionError, match=r"vanishes|changes records"):
+        check_noise(fixture.adapter, fixture.root, random.Random(1), 20)

@@ -1,6 +1,8 @@
 """Files of JSON lines, whatever agent wrote them."""
 
+import json
 import os
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runlore.adapters import Record, Source, _jsonl
-from runlore.adapters._jsonl import MALFORMED, JsonLines, lenient, parse, read_small
+from runlore.adapters._jsonl import MALFORMED, JsonLines, lenient, parse, read_small, to_json, values_of
 from runlore.errors import ReadError
 
 
@@ -55,10 +57,11 @@ def test_discovery_is_sorted_and_sees_only_files(tmp_path: Path) -> None:
     for name in ("b/2.jsonl", "b/1.jsonl", "a.jsonl", "c/folder.jsonl/x.jsonl", "notes.txt"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("{}\n")
-    os.mkfifo(tmp_path / "pipe.jsonl")
+    if hasattr(os, "mkfifo"):
+        os.mkfifo(tmp_path / "pipe.jsonl")
     (tmp_path / "dangling.jsonl").symlink_to(tmp_path / "nowhere")
     (tmp_path / "linked.jsonl").symlink_to(tmp_path / "a.jsonl")
-    found = [os.path.relpath(source.path, tmp_path) for source in Plain().discover(tmp_path)]
+    found = [Path(source.path).relative_to(tmp_path).as_posix() for source in Plain().discover(tmp_path)]
     assert found == ["a.jsonl", "b/1.jsonl", "b/2.jsonl", "c/folder.jsonl/x.jsonl", "linked.jsonl"]
 
 
@@ -70,11 +73,41 @@ def test_discovery_does_not_run_in_circles(tmp_path: Path) -> None:
     assert [Path(source.path).name for source in Plain().discover(tmp_path / "root")] == ["1.jsonl"]
 
 
+def test_folders_may_be_nested_deeper_than_python_calls(tmp_path: Path) -> None:
+    folder = tmp_path / "/".join(["d"] * 1100)
+    here = os.getcwd()
+    os.chdir(tmp_path)  # Neither made nor taken away at once: what does that calls itself for each.
+    try:
+        for _ in range(1100):
+            os.mkdir("d")
+            os.chdir("d")
+        Path("1.jsonl").touch()
+        (tmp_path / "e.jsonl").touch()
+        found = [source.path for source in Plain().discover(tmp_path)]
+        os.unlink("1.jsonl")
+        for _ in range(1100):
+            os.chdir("..")
+            os.rmdir("d")
+    finally:
+        os.chdir(here)
+    assert found == [str(folder / "1.jsonl"), str(tmp_path / "e.jsonl")]
+
+
+@pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="names are always Unicode here")
+def test_a_name_that_cannot_be_written_down_is_left_out(tmp_path: Path) -> None:
+    for name in (b"\xff.jsonl", b"\xff/1.jsonl", b"good.jsonl", "é.jsonl".encode()):
+        path = os.path.join(os.fsencode(tmp_path), name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "wb"):
+            pass
+    assert [Path(source.path).name for source in Plain().discover(tmp_path)] == ["good.jsonl", "é.jsonl"]
+
+
 def test_a_missing_root_has_no_sources(tmp_path: Path) -> None:
     assert list(Plain().discover(tmp_path / "nowhere")) == []
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read everything, and Windows has other rights")
 def test_a_folder_that_cannot_be_read_is_left_out(tmp_path: Path) -> None:
     (tmp_path / "secret").mkdir(mode=0)
     (tmp_path / "1.jsonl").write_text("")
@@ -188,8 +221,11 @@ def test_a_file_that_shrinks_while_being_read_just_ends(tmp_path: Path, monkeypa
 def test_only_small_regular_files_are_read_beside(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"12345")
     (tmp_path / "link").symlink_to(tmp_path / "a")
-    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "windows").write_bytes(b"1\r\n\x1a2")
+    if hasattr(os, "mkfifo"):
+        os.mkfifo(tmp_path / "pipe")
     assert read_small(str(tmp_path / "a"), 5) == b"12345"
+    assert read_small(str(tmp_path / "windows"), 5) == b"1\r\n\x1a2"
     assert read_small(str(tmp_path / "a"), 4) is None
     assert read_small(str(tmp_path / "link"), 5) is None
     assert not read_small(str(tmp_path / "pipe"), 5)
@@ -212,6 +248,11 @@ def test_only_small_regular_files_are_read_beside(tmp_path: Path) -> None:
         (b"9" * 5000, ["9" * 5000]),
         (b'{"a":1} x', [{"a": 1}, MALFORMED]),
         (b"[" * 100_000, [MALFORMED]),
+        (b"[" * 100 + b"]" * 100, [json.loads("[" * 100 + "]" * 100)]),
+        (b"[" * 102 + b"]" * 102 + b"7", [MALFORMED, 7]),
+        (b'{"a":' * 500 + b'"\\ud800"' + b"}" * 500, [MALFORMED]),
+        (b"\0" * 3_000_000 + b"1", [1]),
+        (b"{}" * 10_001, [*[{}] * 10_000, MALFORMED]),
     ],
 )
 def test_everything_that_can_be_had_of_a_line_is(line: bytes, values: list[object]) -> None:
@@ -223,6 +264,23 @@ def test_parsing_raises_nothing_and_gives_valid_text(line: bytes) -> None:
     for value, text, _ in parse(line):
         assert text.encode("utf-8")
         assert value is MALFORMED or msgspec.json.encode(value)
+    values = values_of(line)
+    assert values is None or values_of(b" ".join(map(to_json, values))) == values
+
+
+@pytest.mark.parametrize(
+    ("line", "values"),
+    [
+        (b'{"a":"\xff"}', [{"a": "\ufffd"}]),
+        (b'{"a":"\\ud800 \\u0041"}', [{"a": "\ufffd A"}]),
+        (b'{"a":"\x00"}1 2', [{"a": "\0"}, 1, 2]),
+        (b"", []),
+        (b'{"a":1} x', None),
+        (b"[" * 5000 + b"]" * 5000, None),
+    ],
+)
+def test_the_values_of_a_line_are_all_of_them_or_none(line: bytes, values: list[object] | None) -> None:
+    assert values_of(line) == values
 
 
 class Inner(msgspec.Struct):
@@ -244,3 +302,16 @@ def test_a_value_that_does_not_fit_takes_its_default_and_the_others_stay() -> No
     assert bytes(value.rest) == b"[1]"
     assert problems == ["inner.word is a number", "inner.items[1] is a text", "number is a text"]
     assert lenient(Outer, {"inner": None, "number": None})[1] == ["number is null"]
+
+
+@pytest.mark.parametrize("depth", [10, 300, 900])
+def test_nesting_without_end_takes_a_default_or_a_note(depth: int) -> None:
+    data: dict[str, object] = {"word": "end"}
+    for _ in range(depth):
+        data = {"items": [data], "word": "x"}
+    value, problems = lenient(Inner, data)
+    assert value.word == "x"
+    assert bool(problems) is (depth > 10)
+    for _ in range(100_000):
+        data = {"items": [data]}
+    assert b"nested too deeply" in to_json(data) or len(to_json(data)) > 100_000

@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterable, Mapping
 from hashlib import sha256
 from typing import Any
 
-from ..model import Tests
+import re2
+
+from ..model import SUMMARY_LENGTH, Tests
 from ._jsonl import to_json
 
-SUMMARY = 160
-LONGEST_LINE = 4 * SUMMARY  # No secret that is cut at its end, and found in part, is visible in the first quarter.
+LONGEST_LINE = 4 * SUMMARY_LENGTH  # No secret that is cut at its end, and found in part, is visible in the first quarter.
 LONGEST_BODY = 8 << 20
 CONTEXT = 3  # Lines shown around a change, as in diff -u.
 _ARMOUR = ("PRIVATE KEY", "Private-Lines", "OpenVPN Static key")
@@ -38,7 +39,7 @@ _WORD = re.compile(r"\w")
 def one_line(text: str) -> str:
     """The first line that says something, without control characters and terminal sequences, at most 640 characters.
 
-    Not yet as short as it is shown: a secret that is cut in half is no longer known as one. `shorten` it when it is clean.
+    Not yet as short as it is shown: a secret that is cut in half is no longer known as one. `model.shorten` it when it is clean.
     """
     end = text.find("\n", 0, LONGEST_LINE + 1)
     start = 0
@@ -50,7 +51,7 @@ def one_line(text: str) -> str:
         line = _CONTROLS.sub(" ", _ESCAPES.sub("", line)).strip()
     if len(line) <= LONGEST_LINE:
         return line
-    end = line.rfind(" ", SUMMARY, LONGEST_LINE)  # Between two words, for the same reason.
+    end = line.rfind(" ", SUMMARY_LENGTH, LONGEST_LINE)  # Between two words, for the same reason.
     return line[: end if end > 0 else LONGEST_LINE]
 
 
@@ -129,7 +130,8 @@ def without_base64(line: bytes) -> bytes:
     return _BASE64.sub(lambda found: found[1] + blob_reference(found[2].replace(b"\\", b"")).encode(), line)
 
 
-# Test runs. A runner counts where a command stands: at its start, or behind words that start other commands.
+# Test runs. A runner counts where a command stands: at its start, or behind words that start other commands. RE2, for what may
+# stand in between ends anywhere, and a backtracking engine would try all ways (two seconds for a command of 4,000 characters).
 _RUNNER = r"""
       (?:[\w.~$/{}-]*/)? (?: pytest | py\.test | tox | nox | vitest | jest | mocha | rspec | phpunit | pest | ctest | nosetests
         | ginkgo | gotestsum | bats | prove | unittest | manage\.py \s+ test )
@@ -140,15 +142,16 @@ _RUNNER = r"""
     | (?:dotnet | swift | mix | bazel | rails | zig \s+ build | php \s+ artisan | composer (?:\s+ run)?) \s+ test | rake \s+ (?:test | spec)
     | (?:make | just | mise \s+ run | task) \s+ (?:-\S+ \s+)* (?:test | check)
 """
-_TEST = re.compile(
-    rf"""\s* (?: [A-Za-z_]\w*=\S* \s+
+_PYTHON = r"(?:[\w.~$/{}-]*/)? python[\d.]* \s+ (?: .* \s )?"
+_TEST = re2.compile(
+    "".join(
+        rf"""\s* (?: [A-Za-z_]\w*=\S* \s+
             | (?:sudo | time | env | exec | npx | bunx | pnpx | uvx | xargs | then | do | command) \s+ (?:-\S+ \s+)*
             | timeout \s+ (?:-\S+ \s+)* [\d.]+\w? \s+ )*
          (?: (?:uv | poetry | pipenv | pdm | hatch | rye | conda | npm | pnpm | yarn | bun | bundle | docker | docker-compose | podman) \s
              (?: .* \s )? (?:run | exec) \s+ (?: .* \s )? )?
-         (?: (?:[\w.~$/{{}}-]*/)? python[\d.]* \s+ (?: .* \s )? (?: -m \s+ | (?=\S*manage\.py) ) )?
-         (?: {_RUNNER} ) (?= [\s)'":] | $ )""",
-    re.VERBOSE,
+         (?: (?: {_PYTHON} -m \s+ )? (?: {_RUNNER} ) | {_PYTHON} \S*manage\.py \s+ test ) (?: [\s)'":] | $ )""".split()
+    )
 )
 _TEST_WORDS = ("test", "tox", "nox", "jest", "rspec", "rake", "mocha", "phpunit", "verify", "bats", "prove ", "ginkgo", "check", "pest")
 _BEFORE_COMMAND = ("\n", "&", ";", "|", "(", "`")
@@ -162,7 +165,7 @@ def is_test_run(command: str) -> bool:
         start = -1
         while at >= 0:
             begin = max([command.rfind(mark, 0, at) for mark in _BEFORE_COMMAND]) + 1
-            if begin != start and _TEST.match(command, begin, begin + 300):
+            if begin != start and _TEST.match(command[begin : begin + 300]):
                 return True
             start = begin
             at = command.find(word, at + 1, 4000)

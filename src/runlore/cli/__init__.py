@@ -3,6 +3,7 @@
 A command parses and prints; what it prints is known by `query` and `pipeline`. Data goes to stdout, all else to stderr.
 """
 
+import gc
 import os
 import sys
 
@@ -20,6 +21,7 @@ def main() -> None:
 
         print(f"runlore {__version__}")
         return
+    gc.set_threshold(100_000)  # We make few cycles and many values: a list of 10,000 sessions takes 30 ms less of 250, one of 50 takes 4.
     try:
         from ._group import cli
 

@@ -68,7 +68,12 @@ class SqliteStore(Checker):
     def _set_up(self, read_only: bool) -> None:
         self.db.set_busy_timeout(10_000)
         version = self.db.pragma("user_version")
-        if not read_only and version == 0:
+        if version == 0:
+            # Asked again: another process may just have made it ours.
+            if self._one("select 1 from sqlite_schema limit 1") and self.db.pragma("user_version") == 0:
+                raise StoreError(f"{self.path} is a database of something else; name another file for the store")
+            if read_only:
+                raise StoreError(f"{self.path}: there is no store yet; run `runlore sync` first")
             # These two shape the file and must come before its first table.
             self.db.pragma("page_size", 8192)
             self.db.pragma("auto_vacuum", 2)
