@@ -1,0 +1,142 @@
+"""One line of a log: records to bytes and back, with a checksum. Knows nothing of files.
+
+A line is `{"n":seq,"i":id,"d":time,"t":type,"k":key,"e":epoch,"p":payload,"c":"crc32"}`, or, for records that stand or fall
+together, `{"b":[record, …],"c":"crc32"}`. The checksum covers every byte in front of `,"c":`; a line without one is taken as it is.
+What stands before the payload is small and in this order, so that a line can be placed without being decoded.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from functools import cache
+from zlib import crc32
+
+import msgspec
+
+from ..errors import LogError
+from ..model import LogRecord
+
+CHECK = len(b',"c":"12345678"}')
+MAX_PIECES = 64
+"""How many records are looked for in a damaged line: two or three are there when a line end was hit, more never by accident."""
+
+
+class Damaged(Exception):
+    """A line that is no record; the text says why."""
+
+
+class _Batch(msgspec.Struct):
+    b: list[LogRecord]
+
+
+_encode_into = msgspec.json.Encoder().encode_into
+_record_decoder = msgspec.json.Decoder(LogRecord)
+_decode_record = _record_decoder.decode
+_decode_batch = msgspec.json.Decoder(_Batch).decode
+
+
+def encode(records: Sequence[LogRecord], line: bytearray) -> None:
+    """Makes `line` the line that holds these records. Raises LogError for a payload that JSON cannot hold.
+
+    A buffer that is used again and again is in the processor's cache still: after a wait for the disk that saves 2 µs of 12.
+    """
+    value: object = records[0] if len(records) == 1 else {"b": records}
+    try:
+        _encode_into(value, line)
+    except UnicodeEncodeError:
+        line[:] = _escaped(value)
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise LogError(f"a {records[0].type} record cannot be written as JSON: {error}") from None
+    del line[-1]
+    line += b',"c":"%08x"}\n' % crc32(line)
+
+
+def decode(line: bytes) -> list[LogRecord]:
+    """The records of a line without its line end. Raises Damaged."""
+    if line[-CHECK:-10] == b',"c":"' and line[-10:-2] != b"%08x" % crc32(line[:-CHECK]):
+        raise Damaged("the checksum does not fit")
+    try:
+        return _decode_batch(line).b if line.startswith(b'{"b":') else [_decode_record(line)]
+    except (ValueError, RecursionError):
+        return _decode_slowly(line)
+
+
+def are_sound(lines: bytes) -> bool:
+    """Whether every one of these lines has a checksum that fits."""
+    return all([line[-10:-2] == b"%08x" % crc32(line[:-CHECK]) for line in lines[:-1].split(b"\n")])  # noqa: C419 # quicker
+
+
+def decode_all(lines: bytes) -> list[LogRecord] | None:
+    """The records of many lines at once, unchecked; None unless every line is one record."""
+    try:
+        return _record_decoder.decode_lines(lines)
+    except (ValueError, RecursionError):
+        return None
+
+
+def head(line: bytes) -> tuple[int, str] | None:
+    """The seq and id of a line's first record, from its first bytes alone; None when they cannot be read."""
+    found = _head().match(line)
+    return (int(found[1]), found[2].decode()) if found else None
+
+
+def count_heads(line: bytes) -> int:
+    """How many records seem to begin in a damaged line."""
+    return sum(1 for _ in _head().finditer(line))
+
+
+def salvage(line: bytes) -> Iterator[LogRecord]:
+    """The records inside a damaged line whose checksums fit: those that a lost line end glued to something else."""
+    starts = [found.start() for found in _head().finditer(line)][:MAX_PIECES]
+    ends = [found.end() for found in _end().finditer(line)][:MAX_PIECES]
+    done = 0
+    for start in starts:
+        if start < done:
+            continue
+        for end in [end for end in ends if end > start][:4]:
+            try:
+                records = decode(line[start:end])
+            except Damaged:
+                continue
+            yield from records
+            done = end
+            break
+
+
+def holds_record(tail: bytes) -> bool:
+    """Whether there is a whole record in what has no line end: only that was cut off, or is damaged."""
+    try:
+        return bool(decode(tail))
+    except Damaged:
+        return next(salvage(tail), None) is not None
+
+
+def _decode_slowly(line: bytes) -> list[LogRecord]:
+    """The parser of the standard library takes what is valid but odd: half of a surrogate pair, above all."""
+    try:
+        data = json.loads(line)
+        if isinstance(data, dict) and "b" in data:
+            return msgspec.convert(data, _Batch).b
+        return [msgspec.convert(data, LogRecord)]
+    except (ValueError, RecursionError) as error:
+        raise Damaged(f"not a record: {str(error)[:200]}") from None
+
+
+def _escaped(value: object) -> bytes:
+    """Everything outside ASCII escaped: half of a surrogate pair, cut from a text by a tool, has no UTF-8."""
+    try:
+        return json.dumps(msgspec.to_builtins(value, str_keys=True), separators=(",", ":")).encode("ascii")
+    except (TypeError, ValueError, RecursionError) as error:
+        raise LogError(f"a record cannot be written as JSON: {error}") from None
+
+
+@cache
+def _head() -> re.Pattern[bytes]:
+    return re.compile(rb'(?:\{"b":\[)?\{"n":(\d{1,18}),"i":"([0-9A-Za-z_-]{1,64})"')
+
+
+@cache
+def _end() -> re.Pattern[bytes]:
+    return re.compile(rb',"c":"[0-9a-f]{8}"\}')

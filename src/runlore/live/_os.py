@@ -1,0 +1,109 @@
+"""What the systems do each in their own way: locks between processes, reads at a place, waiting for the disk.
+
+A lock belongs to the open file, so two handles in one process exclude each other as two processes do; the kernel frees it when
+its holder dies.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+if sys.platform == "win32":
+    import msvcrt
+    import threading
+    import time
+
+    # Locks of Windows keep others from reading the locked bytes, so the one byte lies where few logs will ever be; the
+    # C library counts its place in 31 bits.
+    PLACE = (1 << 31) - 16
+
+    def lock(fd: int) -> None:
+        """Waits until the lock is ours."""
+        while not try_lock(fd):
+            time.sleep(0.001)
+
+    def try_lock(fd: int) -> bool:
+        """Takes the lock if it is free."""
+        os.lseek(fd, PLACE, os.SEEK_SET)
+        try:
+            msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        return True
+
+    def is_locked(fd: int) -> bool:
+        """Whether someone has the lock. Two who ask at once may take each other for its holder: here there is no other way to ask."""
+        if not try_lock(fd):
+            return True
+        unlock(fd)
+        return False
+
+    def unlock(fd: int) -> None:
+        os.lseek(fd, PLACE, os.SEEK_SET)
+        msvcrt.locking(fd, msvcrt.LK_UNLCK, 1)
+
+    READING = threading.Lock()
+
+    def read_at(fd: int, size: int, offset: int) -> bytes:
+        """Up to `size` bytes from `offset`. Here it moves the place of the file, so one thread reads at a time."""
+        with READING:
+            os.lseek(fd, offset, os.SEEK_SET)
+            return os.read(fd, size)
+
+else:
+    from fcntl import LOCK_EX, LOCK_NB, LOCK_SH, LOCK_UN, flock
+
+    def lock(fd: int) -> None:
+        """Waits until the lock is ours."""
+        flock(fd, LOCK_EX)
+
+    def try_lock(fd: int) -> bool:
+        """Takes the lock if it is free."""
+        try:
+            flock(fd, LOCK_EX | LOCK_NB)
+        except OSError:
+            return False
+        return True
+
+    def is_locked(fd: int) -> bool:
+        """Whether someone has the lock. Any number may ask at once: a shared lock is not in the way of another."""
+        try:
+            flock(fd, LOCK_SH | LOCK_NB)
+        except OSError:
+            return True
+        flock(fd, LOCK_UN)
+        return False
+
+    def unlock(fd: int) -> None:
+        flock(fd, LOCK_UN)
+
+    read_at = os.pread
+
+
+O_BINARY: int = getattr(os, "O_BINARY", 0)
+"""Windows would otherwise write two bytes for each line end."""
+
+
+if sys.platform == "darwin":
+    from fcntl import F_FULLFSYNC, fcntl
+
+    def sync(fd: int) -> None:
+        """Waits until what was written is on the disk and not just in its cache."""
+        fcntl(fd, F_FULLFSYNC)
+
+elif sys.platform == "win32":
+    sync = os.fsync
+else:
+    sync = os.fdatasync
+
+
+def sync_folder(path: str | os.PathLike[str]) -> None:
+    """Makes the names in a folder survive a loss of power. Windows has no such call, and needs none."""
+    if sys.platform == "win32":
+        return
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

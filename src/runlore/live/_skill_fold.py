@@ -1,0 +1,298 @@
+"""Skill invocations as values, and the fold that makes them from the records of a log.
+
+Pure: nothing here reads a file or knows the time. A record that makes no sense costs what it would have said, never the view: a field
+of the wrong type is left out, a finish without its start is an entry of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from datetime import datetime
+from functools import cache
+from typing import Any, Literal
+
+import msgspec
+
+from ..errors import ModelError
+from ..model import LogRecord, Usage, parse_time
+
+Status = Literal["running", "pass", "fail", "skip", "unknown"]
+"""`running`: begun, and its end is not in the log. `unknown`: an old log had a word of its own, which is kept beside it."""
+
+STARTED, FINISHED, WHOLE = "skill.started", "skill.finished", "skill.entry"
+ATTEMPT_STARTED, ATTEMPT_FINISHED = "skill.attempt_started", "skill.attempt_finished"
+
+FOLD_VERSION = 1
+"""Raise it when a record comes to mean something else: snapshots of older versions are then left alone."""
+
+MOST_ATTEMPTS = 1000
+"""Of one invocation. The latest are kept, for the last one decides; the others are counted."""
+
+
+class Check(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How something was found out: by an exit code, a test, a person. What a model says of its own work is no check."""
+
+    by: str
+    passed: bool
+    command: str | None = None
+    exit_code: int | None = None
+    detail: str | None = None
+
+
+class SkillAttempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One try within an invocation, by one model.
+
+    `verified` has three values: True (all checks passed), False (one did not), None (nothing was checked). It follows from
+    `checks`, so it never stands without its evidence.
+    """
+
+    attempt: int = 0
+    model: str | None = None
+    tier: str | int | None = None
+    warm_start: bool | None = None
+    output_summary: str | None = None
+    runner_output: str | None = None
+    verified: bool | None = None
+    checks: tuple[Check, ...] = ()
+    verdict: str | None = None
+    feedback: str | None = None
+    error: str | None = None
+    timestamp: datetime | None = None
+    duration_ms: int | None = None
+    usage: Usage | None = None
+    usd: float | None = None
+    is_open: bool = False
+    """Begun, and its end is not in the log."""
+    extra: dict[str, Any] = {}
+
+
+class SkillEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One invocation of a skill, with its attempts. `timestamp` is when it began; `model_used` is the model of the last attempt."""
+
+    id: str
+    session_id: str = ""
+    skill: str = "unknown"
+    phase: str | None = None
+    timestamp: datetime | None = None
+    project_root: str | None = None
+    file_path: str | None = None
+    input: Any = None
+    attempts: tuple[SkillAttempt, ...] = ()
+    left_out: int = 0
+    """Attempts that are only counted, see MOST_ATTEMPTS."""
+    final_status: Status = "running"
+    status_word: str | None = None
+    """The status in the log's own words, when we have none for it."""
+    model_used: str | None = None
+    message: str | None = None
+    error: str | None = None
+    duration_ms: int | None = None
+    extra: dict[str, Any] = {}
+
+    @property
+    def verified(self) -> bool | None:
+        """What is known of the result: the last attempt's word on it."""
+        return self.attempts[-1].verified if self.attempts else None
+
+
+class SkillsView(msgspec.Struct, frozen=True):
+    """All invocations of a session by id, in the order in which they began, and the last record that is in it."""
+
+    entries: dict[str, SkillEntry] = {}
+    seq: int = -1
+    version: int = FOLD_VERSION
+
+
+_WORDS: dict[str, Status] = {
+    "pass": "pass", "passed": "pass", "ok": "pass", "success": "pass", "succeeded": "pass",
+    "fail": "fail", "failed": "fail", "failure": "fail", "error": "fail",
+    "skip": "skip", "skipped": "skip",
+    "running": "running",
+}  # fmt: skip
+
+
+def status_of(word: str) -> Status | None:
+    """Our word for a status, from ours or an older one (`ok`, `error`, `skipped`); None when it is neither."""
+    return _WORDS.get(word.strip().lower())
+
+
+def verified_by(checks: tuple[Check, ...]) -> bool | None:
+    """True when all checks passed, False when one did not, None when there are none."""
+    return all(check.passed for check in checks) if checks else None
+
+
+def fold(view: SkillsView, record: LogRecord, session_id: str = "") -> SkillsView:
+    """The view with this record in it; one that is no skill's changes nothing but the place."""
+    return fold_all(view, (record,), session_id)
+
+
+def fold_all(view: SkillsView, records: Iterable[LogRecord], session_id: str = "") -> SkillsView:
+    """The view with these records in it. The entries are copied once, so this costs what is new and not its square."""
+    entries: dict[str, SkillEntry] | None = None
+    seq = view.seq
+    for record in records:
+        seq = max(seq, record.seq)
+        if record.type.startswith("skill."):
+            if entries is None:
+                entries = dict(view.entries)
+            _apply(entries, record, session_id)
+    return SkillsView(view.entries if entries is None else entries, seq)
+
+
+def brief(record: LogRecord) -> LogRecord:
+    """The record without the long texts of a skill: what rates and histories need, and what a snapshot holds."""
+    if not record.type.startswith("skill.") or not isinstance(record.payload, dict):
+        return record
+    kept = {name: value for name, value in record.payload.items() if name not in ("input", "runner_output")}
+    attempts = kept.get("attempts")
+    if isinstance(attempts, list):
+        kept["attempts"] = [
+            {name: value for name, value in one.items() if name != "runner_output"} if isinstance(one, dict) else one for one in attempts
+        ]
+    return msgspec.structs.replace(record, payload=kept)
+
+
+def _apply(entries: dict[str, SkillEntry], record: LogRecord, session_id: str) -> None:
+    payload: Mapping[str, Any] = record.payload if isinstance(record.payload, dict) else {}
+    run = payload.get("run", payload.get("id"))
+    # A record whose run is not legible is still one thing that happened, under the record's own name.
+    name = run if isinstance(run, str) and run else record.id
+    before = entries.get(name) or SkillEntry(id=name, session_id=session_id, timestamp=record.ts)
+    after = _next(before, record, payload)
+    if after is not None:
+        entries[name] = after
+
+
+def _next(entry: SkillEntry, record: LogRecord, payload: Mapping[str, Any]) -> SkillEntry | None:
+    """The entry after this record; None when the record is of a kind that a newer runlore knows."""
+    if entry.final_status != "running":
+        return entry  # A call that was made again after its end counts once.
+    if record.type == STARTED:
+        return _updated(entry, payload)
+    if record.type == ATTEMPT_STARTED:
+        return _with_attempt(entry, {**payload, "is_open": True}, record)
+    if record.type == ATTEMPT_FINISHED:
+        return _with_attempt(entry, payload, record)
+    if record.type == FINISHED:
+        return _finished(_updated(entry, payload), payload)
+    if record.type == WHOLE:
+        return whole_entry(payload, entry)
+    return None
+
+
+def whole_entry(data: Mapping[str, Any], base: SkillEntry) -> SkillEntry:
+    """An invocation that is told at once, as plain data. What cannot be read of it stays as `base` has it."""
+    listed = data.get("attempts")
+    attempts = [attempt_of(one, n) for n, one in enumerate(listed, 1) if isinstance(one, dict)] if isinstance(listed, list) else []
+    entry = _updated(base, data)
+    moment = moment_of(data.get("timestamp"))
+    return _finished(
+        msgspec.structs.replace(
+            entry,
+            attempts=tuple(attempts[-MOST_ATTEMPTS:]),
+            left_out=max(0, len(attempts) - MOST_ATTEMPTS),
+            timestamp=moment or entry.timestamp,
+        ),
+        data,
+    )
+
+
+def attempt_of(data: Mapping[str, Any], number: int) -> SkillAttempt:
+    """One attempt from plain data, its `verified` as its checks say."""
+    try:
+        found = msgspec.convert(data, SkillAttempt)  # All at once takes a quarter of the time of field by field.
+    except (ValueError, RecursionError):
+        found = SkillAttempt(**_fitting(SkillAttempt, {**data, "checks": msgspec.to_builtins(_checks(data.get("checks")))}))
+    extra = _strange(SkillAttempt, data)
+    timestamp = moment_of(data.get("timestamp"))
+    return msgspec.structs.replace(
+        found,
+        attempt=found.attempt or number,
+        timestamp=timestamp,
+        verified=verified_by(found.checks),
+        extra={**found.extra, **extra} if extra else found.extra,
+    )
+
+
+def _checks(listed: Any) -> tuple[Check, ...]:
+    found = []
+    for check in listed if isinstance(listed, list | tuple) else ():
+        with suppress(ValueError):
+            found.append(msgspec.convert(check, Check))
+    return tuple(found)
+
+
+def moment_of(value: Any) -> datetime | None:
+    """A time as it was written; None for none, and for the year 1 that some programs write when they were given none."""
+    if not isinstance(value, str | datetime):
+        return None
+    try:
+        moment = parse_time(value)
+    except ModelError:
+        return None
+    return moment if moment.year > 1 else None
+
+
+def _updated(entry: SkillEntry, payload: Mapping[str, Any]) -> SkillEntry:
+    """The entry with what the record says of the invocation as a whole."""
+    fields = _fitting(SkillEntry, payload)
+    for name in ("id", "session_id", "attempts", "left_out", "final_status", "timestamp"):
+        fields.pop(name, None)
+    told = fields.pop("extra", {})
+    strange = _strange(SkillEntry, payload)
+    return msgspec.structs.replace(entry, **fields, extra={**entry.extra, **told, **strange} if told or strange else entry.extra)
+
+
+def _finished(entry: SkillEntry, payload: Mapping[str, Any]) -> SkillEntry:
+    word = payload.get("final_status")
+    status = status_of(word) if isinstance(word, str) else None
+    stated = word if status is None and isinstance(word, str) and word != "unknown" else entry.status_word
+    last = entry.attempts[-1].model if entry.attempts else None
+    extra = entry.extra
+    if last and entry.model_used and last != entry.model_used:
+        extra = {**extra, "model_used": entry.model_used}
+    return msgspec.structs.replace(
+        entry, final_status=status or "unknown", status_word=stated, model_used=last or entry.model_used, extra=extra
+    )
+
+
+def _with_attempt(entry: SkillEntry, payload: Mapping[str, Any], record: LogRecord) -> SkillEntry:
+    number = payload.get("attempt")
+    if type(number) is not int:
+        number = len(entry.attempts) + entry.left_out + 1
+    place = next((n for n in range(len(entry.attempts) - 1, -1, -1) if entry.attempts[n].attempt == number), None)
+    before = None if place is None else entry.attempts[place]
+    if before is not None and not before.is_open:
+        return entry  # Told twice: it counts once.
+    after = attempt_of({"timestamp": before.timestamp if before else record.ts, **payload}, number)
+    if place is not None:
+        attempts = (*entry.attempts[:place], after, *entry.attempts[place + 1 :])
+    else:
+        attempts = (*entry.attempts, after)[-MOST_ATTEMPTS:]
+    left_out = entry.left_out + len(entry.attempts) + (place is None) - len(attempts)
+    return msgspec.structs.replace(entry, attempts=attempts, left_out=left_out, model_used=attempts[-1].model or entry.model_used)
+
+
+@cache
+def _types(kind: type[msgspec.Struct]) -> dict[str, Any]:
+    return {field.name: field.type for field in msgspec.structs.fields(kind)}
+
+
+def _fitting(kind: type[msgspec.Struct], data: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of this kind that the data has, where they are what they should be."""
+    types = _types(kind)
+    found = {}
+    for name, value in data.items():
+        if name == "timestamp":
+            found[name] = moment_of(value)
+        elif name in types:
+            with suppress(ValueError, RecursionError):
+                found[name] = msgspec.convert(value, types[name])
+    return found
+
+
+def _strange(kind: type[msgspec.Struct], data: Mapping[str, Any]) -> dict[str, Any]:
+    """What the data says and this version has no field for: it is kept."""
+    types = _types(kind)
+    return {name: value for name, value in data.items() if name not in types and name != "run"}

@@ -1,0 +1,62 @@
+"""Where a view keeps how far it had come: small files beside the log, each of which can be deleted at any time.
+
+A snapshot names the line of the log it was taken at. It counts only while that line is there: a log that lost its end to a power
+cut, or was replaced, is folded again.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from zlib import crc32
+
+import msgspec
+
+from ._os import O_BINARY
+from ._reader import LogReader
+
+FOLDER = "snapshots"
+MAX_BYTES = 1 << 28
+
+
+class Snapshot(msgspec.Struct, frozen=True, array_like=True):
+    """A view as of a record, where that record's line begins, and how that line begins.
+
+    `stamp` is that of the log when all of it had been read and found sound, or None.
+    """
+
+    seq: int
+    offset: int
+    head: bytes
+    check: int
+    data: bytes
+    stamp: tuple[int, int, int, int] | None = None
+
+
+def read(folder: Path, name: str, reader: LogReader) -> Snapshot | None:
+    """The snapshot, or None: not there, empty, damaged, or of another log."""
+    try:
+        with (folder / FOLDER / name).open("rb") as file:
+            found = msgspec.msgpack.decode(file.read(MAX_BYTES), type=Snapshot)
+    except (OSError, ValueError):
+        return None
+    if found.check != crc32(found.data) or not found.head or found.offset < 0:
+        return None
+    return found if reader.read(found.offset, len(found.head)) == found.head else None
+
+
+def write(folder: Path, name: str, snapshot: Snapshot) -> None:
+    """Replaces the snapshot as a whole. Failing costs time later and nothing else, so it is not an error."""
+    place = folder / FOLDER
+    temporary = place / f"{name}.{os.getpid()}.{os.urandom(3).hex()}.tmp"
+    with suppress(OSError):
+        place.mkdir(mode=0o700, exist_ok=True)
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | O_BINARY, 0o600)
+        try:
+            with open(fd, "wb") as file:
+                file.write(msgspec.msgpack.encode(snapshot))
+            temporary.replace(place / name)
+        except OSError:
+            temporary.unlink(missing_ok=True)
+            raise

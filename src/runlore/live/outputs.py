@@ -1,0 +1,119 @@
+"""What tools put out, when it is too long for the log: files named by their hash, with the head and the tail kept inline.
+
+A file is written before the record that names it, so a record never names what is not there. The same output is kept once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ..errors import LogError
+from ._os import O_BINARY, sync, sync_folder
+
+FOLDER = "outputs"
+INLINE_BYTES = 64 * 1024
+"""A longer output goes to a file."""
+KEPT_CHARS = 4096
+"""Of its head and of its tail in the log: enough to tell what it is and how it ended."""
+
+
+class Outputs:
+    def __init__(self, folder: Path, durable: bool) -> None:
+        self.folder = folder / FOLDER
+        self._durable = durable
+
+    def put(self, data: bytes | str) -> dict[str, Any]:
+        """Keeps an output and returns what names it: `{"sha256": …, "size_bytes": …}`."""
+        raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
+        name = hashlib.sha256(raw).hexdigest()
+        path = self.folder / name
+        if not path.exists():
+            try:
+                self._write(path, raw)
+            except OSError as error:
+                raise LogError(f"{path}: {error.strerror}; the output was not kept") from None
+        return {"sha256": name, "size_bytes": len(raw)}
+
+    def get(self, ref: dict[str, Any] | str) -> bytes:
+        """The whole output. Raises LogError when it is not there, or is not what it was."""
+        name = ref if isinstance(ref, str) else ref.get("sha256")
+        if not isinstance(name, str) or not _hash().match(name):
+            raise LogError(f"{str(name)[:80]!r} names no output")
+        try:
+            raw = (self.folder / name).read_bytes()
+        except OSError as error:
+            raise LogError(f"{self.folder / name}: {error.strerror}") from None
+        if hashlib.sha256(raw).hexdigest() != name:
+            raise LogError(f"{self.folder / name}: damaged; it is not what was kept")
+        return raw
+
+    def shorten(self, message: dict[str, Any]) -> dict[str, Any]:
+        """The message with long tool outputs put away: each leaves its head and tail, and `output`, which names the whole."""
+        content = message.get("content")
+        if not isinstance(content, list):
+            return message
+        blocks = [self._shorten_block(block) for block in content]
+        return {**message, "content": blocks} if any(new is not old for new, old in zip(blocks, content, strict=True)) else message
+
+    def shorten_output(self, output: Any) -> tuple[Any, dict[str, Any] | None]:
+        """What a tool gave, as the ledger keeps it, and the name of the whole: a long text, or blocks with long texts in them."""
+        if isinstance(output, str):
+            return self.shorten_text(output)
+        return ([self._shorten_part(part) for part in output] if isinstance(output, list) else output), None
+
+    def shorten_text(self, text: str) -> tuple[str, dict[str, Any] | None]:
+        """The text as it is, or its head and tail and the name of the whole."""
+        if len(text) <= INLINE_BYTES and (text.isascii() or len(text.encode("utf-8", "surrogatepass")) <= INLINE_BYTES):
+            return text, None
+        ref = self.put(text)
+        left_out = len(text) - 2 * KEPT_CHARS
+        if left_out <= 0:
+            return text, ref
+        return f"{text[:KEPT_CHARS]}\n[… {left_out} characters left out …]\n{text[-KEPT_CHARS:]}", ref
+
+    def _shorten_block(self, block: Any) -> Any:
+        if not isinstance(block, dict) or block.get("type") != "tool_result":
+            return block
+        changed = dict(block)
+        for name in ("content", "model_text", "display_text"):
+            value = block.get(name)
+            if isinstance(value, str):
+                changed[name], ref = self.shorten_text(value)
+                if ref is not None:
+                    changed["output"] = changed.get("output") or ref
+            elif isinstance(value, list):
+                changed[name] = [self._shorten_part(part) for part in value]
+        return changed if changed != block else block
+
+    def _shorten_part(self, part: Any) -> Any:
+        if not isinstance(part, dict) or not isinstance(part.get("text"), str):
+            return part
+        text, ref = self.shorten_text(part["text"])
+        return {**part, "text": text, "output": ref} if ref is not None else part
+
+    def _write(self, path: Path, raw: bytes) -> None:
+        self.folder.mkdir(mode=0o700, exist_ok=True)
+        temporary = self.folder / f".{os.getpid()}.{os.urandom(4).hex()}"
+        try:
+            with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | O_BINARY, 0o600), "wb") as file:
+                file.write(raw)
+                file.flush()
+                if self._durable:
+                    sync(file.fileno())
+            temporary.replace(path)
+        except OSError:
+            temporary.unlink(missing_ok=True)
+            raise
+        if self._durable:
+            sync_folder(self.folder)
+            sync_folder(self.folder.parent)
+
+
+@cache
+def _hash() -> re.Pattern[str]:
+    return re.compile(r"[0-9a-f]{64}\Z")
