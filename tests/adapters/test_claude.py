@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runlore.adapters import Normalized, Record, Source, _claude_fold, _tools, get
+from runlore.adapters import Normalized, Record, Source, _tools, get
+from runlore.adapters._claude import fold
 from runlore.model import Session, Tests, make_uid
 from runlore.testing import check_law, iter_fixtures
 
@@ -62,7 +63,7 @@ def tolerant(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_: bytes) -> Any:
         raise msgspec.DecodeError
 
-    monkeypatch.setattr(_claude_fold, "_decode", refuse)
+    monkeypatch.setattr(fold, "_decode", refuse)
 
 
 @pytest.mark.parametrize("fixture", FIXTURES, ids=lambda fixture: fixture.case)

@@ -4,6 +4,7 @@ The second count is written from the format's description alone, with plain `jso
 """
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +13,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from runlore.adapters import Normalized, Record, Source, _claude_fold, get
+from runlore.adapters import Normalized, Record, Source, get
+from runlore.adapters._claude import fold
 from runlore.model import make_uid
 from runlore.testing import check_law
 
@@ -52,7 +54,7 @@ def test_both_ways_of_decoding_agree(everything: list[tuple[Source, list[Record]
     def refuse(_: bytes) -> Any:
         raise msgspec.DecodeError
 
-    monkeypatch.setattr(_claude_fold, "_decode", refuse)
+    monkeypatch.setattr(fold, "_decode", refuse)
     for source, records, fast in everything:
         slow = ADAPTER.normalize(source, records, None)
         assert fast.events == slow.events, source.path
@@ -231,5 +233,5 @@ def typed(text: str) -> str | None:
             rest = stripped.partition(f"</{wrapper}>")[2].strip()
             return typed(rest) if rest else "lifecycle"
     if stripped.startswith(("<command-name>", "<command-message>", "<command-args>")):
-        return "human_intervention"
+        return "user_msg" if re.search(r"<command-args>\s*[^<\s]", stripped) else "human_intervention"
     return "lifecycle" if stripped.startswith(NOTICES) else "user_msg"

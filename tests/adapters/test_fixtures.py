@@ -71,3 +71,22 @@ def test_the_check_for_noise_sees_a_record_that_is_lost(tmp_path: Path, monkeypa
     monkeypatch.setattr(fixture.adapter, "normalize", forgetful)
     with pytest.raises(AssertionError, match=r"vanishes|changes records"):
         check_noise(fixture.adapter, fixture.root, random.Random(1), 20)
+
+
+def test_the_check_for_noise_sees_a_record_that_says_what_nobody_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    fixture = next(fixture for fixture in FIXTURES if fixture.case == "basic")
+    normalize = fixture.adapter.normalize
+
+    def chatty(source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
+        """Makes something up as soon as a line is no JSON."""
+        found = normalize(source, records, carry)
+        if found.skips:
+            found.events.append(found.events[0])
+            found.bodies.append("made up")
+            found.parents.append(None)
+            found.originals.append(None)
+        return found
+
+    monkeypatch.setattr(fixture.adapter, "normalize", chatty)
+    with pytest.raises(AssertionError, match="changes records"):
+        check_noise(fixture.adapter, fixture.root, random.Random(1), 20)

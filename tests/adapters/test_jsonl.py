@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from runlore.adapters import Record, Source, _jsonl
 from runlore.adapters._jsonl import MALFORMED, JsonLines, lenient, parse, read_small, to_json, values_of
+from runlore.adapters._sqlite import SqliteFile
 from runlore.errors import ReadError
 
 
@@ -107,11 +108,62 @@ def test_a_missing_root_has_no_sources(tmp_path: Path) -> None:
     assert list(Plain().discover(tmp_path / "nowhere")) == []
 
 
+def found_and_refused(adapter: JsonLines | SqliteFile, root: Path) -> tuple[list[str], list[tuple[str, str]]]:
+    """The names of what is found below a root, and what could not be looked at."""
+    found = [os.path.relpath(source.path, root) for source in adapter.discover(root)]
+    return found, [(os.path.relpath(error.path, root), error.reason) for error in adapter.refused]
+
+
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read everything, and Windows has other rights")
-def test_a_folder_that_cannot_be_read_is_left_out(tmp_path: Path) -> None:
+def test_a_folder_without_the_right_to_read_is_told(tmp_path: Path) -> None:
     (tmp_path / "secret").mkdir(mode=0)
     (tmp_path / "1.jsonl").write_text("")
-    assert [Path(source.path).name for source in Plain().discover(tmp_path)] == ["1.jsonl"]
+    assert found_and_refused(Plain(), tmp_path) == (["1.jsonl"], [("secret", "permission denied")])
+
+
+def test_a_folder_that_cannot_be_listed_is_told_and_costs_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("a/1.jsonl", "b/2.jsonl", "c/3.jsonl"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).touch()
+    plain = os.scandir
+
+    def scandir(path: str) -> object:
+        if path.endswith("a"):
+            raise PermissionError(13, "Permission denied", path)
+        if path.endswith("c"):
+            raise FileNotFoundError(2, "No such file or directory", path)
+        return plain(path)
+
+    monkeypatch.setattr("os.scandir", scandir)
+    adapter = Plain()
+    assert found_and_refused(adapter, tmp_path) == (["b/2.jsonl"], [("a", "permission denied")])
+    assert found_and_refused(adapter, tmp_path / "b") == (["2.jsonl"], [])
+
+
+def test_a_root_that_is_a_file_is_told(tmp_path: Path) -> None:
+    (tmp_path / "1.jsonl").touch()
+    assert found_and_refused(Plain(), tmp_path / "1.jsonl") == ([], [(".", "not a directory")])
+
+
+class Base(SqliteFile):
+    name = "base"
+    files = ("one.db", "two.db")
+
+
+def test_a_database_that_cannot_be_looked_at_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in Base.files:
+        (tmp_path / name).write_bytes(b"x")
+    assert found_and_refused(Base(), tmp_path) == (["one.db", "two.db"], [])
+    assert found_and_refused(Base(), tmp_path / "nowhere") == ([], [])
+    plain = os.stat
+
+    def stat(path: str, **how: object) -> object:
+        if str(path).endswith("one.db"):
+            raise PermissionError(13, "Permission denied", path)
+        return plain(path, **how)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("os.stat", stat)
+    assert found_and_refused(Base(), tmp_path) == (["two.db"], [("one.db", "permission denied")])
 
 
 def test_a_thousand_files_are_found_quickly(tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""What understands the documents of Cline and of its forks."""

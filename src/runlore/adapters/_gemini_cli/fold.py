@@ -1,0 +1,154 @@
+"""The fold over one file: which session it is, what a record is called, what it follows. Knows JSON and no agent's words.
+
+Two agents derive from it: one whose messages are told again as they grow, and one whose records name the record that they follow.
+"""
+
+from __future__ import annotations
+
+import os
+from hashlib import blake2b
+from typing import Generic, TypeVar, Unpack
+
+import msgspec
+
+from ...model import Relation, SessionEvent
+from .. import Facts, Normalized, Source
+from .._fold import AllFields, keep
+from .._grok_pick import clean
+from .._objects import Objects
+from .._tools import cap, one_line
+
+# What is remembered between two reads, the oldest going first.
+CALLS, REPEATS = 500, 256
+
+
+class Call(msgspec.Struct, array_like=True, gc=False):
+    """A call that was told, and whether its result was."""
+
+    tool: str
+    action: str
+    is_test: bool = False
+    is_done: bool = False
+    is_cleared: bool = False
+
+
+class State(msgspec.Struct, array_like=True):
+    """Ids, names, paths and hashes; nothing that people wrote."""
+
+    version: int = 0
+    records: int = 0
+    seq: int = 0
+    session: str = ""
+    last: str | None = None
+    """The native id of the last event."""
+    model: str | None = None
+    cwd: str | None = None
+    branch: str | None = None
+    parent: str | None = None
+    """The uid of the session that this one comes from."""
+    relation: Relation | None = None
+    call: str | None = None
+    """The call that started it."""
+    is_titled: bool = False
+    anchor: str = ""
+    repeats: dict[bytes, int] = {}
+    """How often which record without an id was there."""
+    calls: dict[str, Call] = {}
+
+
+S = TypeVar("S", bound=State)
+
+
+class Fold(Objects, Generic[S]):
+    """All that outlives a batch is in `state`; the rest is about the current record."""
+
+    state: S
+
+    def __init__(self, source: Source, state: S) -> None:
+        super().__init__()
+        self.flavor, self.state = source.agent, state
+        self.folder, self.file = os.path.split(source.path)
+        self.above = next((clean(hint.removeprefix("parent:")) for hint in source.hints if hint.startswith("parent:")), "")
+        """The session that a subagent's file lies below."""
+        if self.above:
+            state.parent, state.relation = self.uid(self.above), "subagent"
+        self.parent: str | None = None
+
+    def begin(self, raw: str | bytes) -> None:
+        super().begin(raw)
+        self.parent = self.state.last
+
+    def session(self, named: str | None = None) -> str:
+        """The session of this file, once and for all: what its first record says, else the name of the file."""
+        state = self.state
+        if not state.session:
+            own = clean(named or "") or clean(os.path.splitext(self.file)[0]) or "unknown"
+            state.session = f"{self.above}/agent-{own.removeprefix('agent-')}" if self.above else own
+        return state.session
+
+    def name(self, text: str | None, rank: int) -> None:
+        """A title: 1 from a prompt, 2 of the agent's making, 3 given by a person."""
+        if text and (line := one_line(text)) and rank >= self.title[1]:
+            self.title = line, rank
+            self.state.is_titled = True
+
+    # Events.
+
+    def identify(self, native: str) -> None:
+        """Names the current record by what it says of itself."""
+        self.native_id = self.state.anchor = native
+
+    def stamp(self) -> bytes:
+        """What tells the current record from others."""
+        raw = self.raw.encode("utf-8", "replace") if isinstance(self.raw, str) else self.raw
+        return blake2b(raw, digest_size=8).digest()
+
+    def anonymous(self) -> str:
+        """An id for a record that has none: the same wherever the file is cut."""
+        state, key = self.state, self.stamp()
+        again = state.repeats.get(key, 0)
+        keep(state.repeats, key, again + 1, REPEATS)
+        anchor = f"{self.session()}/{state.anchor}".encode("utf-8", "replace")
+        return "~" + blake2b(b"%s\n%d\n%s" % (anchor, again, key), digest_size=8).hexdigest()
+
+    def emit(
+        self, kind: str, body: str, native: str, summary: str | None = None, role: str | None = None, tool: str | None = None,
+        call_id: str | None = None, action: str | None = None, part: int | None = None, **more: Unpack[AllFields],
+    ) -> str:  # fmt: skip
+        """One event of the current record, with the number of the part it is; gives back its native id."""
+        self.room -= 1
+        if self.room < 0:
+            return self.native_id
+        state, out = self.state, self.out
+        if not self.native_id:
+            self.native_id = self.anonymous()
+        number = self.count if part is None else part
+        native_id = f"{self.native_id}#{number}" if number else self.native_id
+        body = cap(body)
+        if state.relation == "subagent":
+            more["is_sidechain"] = True
+        out.events.append(
+            SessionEvent(
+                session_uid=self.uid(self.session()), seq=state.seq, ts=self.ts, kind=kind, role=role, tool=tool,
+                summary=one_line(body if summary is None else summary), native_id=native_id, call_id=call_id, action=action,
+                native=native, record=state.records - 1, **more,
+            )
+        )  # fmt: skip
+        out.bodies.append(body)
+        out.parents.append(self.parent)
+        out.originals.append(None)
+        self.parent = state.last = native_id
+        state.seq += 1
+        self.count += 1
+        return native_id
+
+    def finish(self) -> Normalized:
+        state, out = self.state, self.out
+        if state.records:
+            session = self.session()
+            out.facts[self.uid(session)] = Facts(
+                native_session_id=session, title=self.title[0], title_rank=self.title[1], cwd=state.cwd, git_branch=state.branch,
+                model=state.model, parent_uid=state.parent, relation=state.relation, parent_call=state.call,
+            )  # fmt: skip
+        out.carry = msgspec.msgpack.encode(state)
+        return out
