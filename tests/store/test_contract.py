@@ -1,33 +1,29 @@
-"""What every store must do. A second database is held to the same by adding it to `STORES`."""
+"""What every store must do. A further database is held to the same by adding it to `url` in `conftest.py`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+import os
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
+import apsw
+import msgspec
 import pytest
 
 from runlore.adapters import Source
+from runlore.billing import settle
 from runlore.errors import StoreBusy, StoreError
-from runlore.model import BLOCK
+from runlore.model import BLOCK, MAX_UNITS, USD, Call, format_time
 from runlore.prepare import Job, Preparer, Setting
-from runlore.store import Batch, Filter, Put, Store, open_store
+from runlore.store import Batch, CallFilter, CallSum, Filter, Kept, PriceRow, Put, Store, open_store, sqlite
+from runlore.store.calls import hash_of
+from runlore.store.pieces import native_hash
 from tests.toy import Toy, line
 
-STORES: dict[str, Callable[[Path], str]] = {"sqlite": lambda folder: str(folder / "runlore.db")}
-
-
-@pytest.fixture(params=sorted(STORES))
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    return STORES[request.param](tmp_path)
-
-
-@pytest.fixture
-def store(url: str) -> Iterator[Store]:
-    made = open_store(url)
-    yield made
-    made.close()
+IN_A_FILE = pytest.mark.parametrize("url", ["sqlite"], indirect=True)
+"""Of tests that are about what only a file can do."""
 
 
 class Agent:
@@ -81,6 +77,11 @@ def another(store: Store, toy: Toy, tmp_path: Path) -> Agent:
     return Agent(store, toy, tmp_path / "toy" / "s2.jsonl")
 
 
+def contents(store: Store) -> dict[str, int]:
+    """How much there is of everything, whatever room that takes."""
+    return {name: count for name, count in store.stats().items() if name != "file_bytes"}
+
+
 def test_what_was_put_can_be_read(store: Store, agent: Agent) -> None:
     agent.put(line(id="a", text="find the bug"), line(id="b", up="a", kind="assistant_msg", text="found it", tokens=7))
     session = store.session("toy:s1")
@@ -102,9 +103,9 @@ def test_a_body_is_named_with_its_length(store: Store, agent: Agent) -> None:
 def test_putting_a_batch_twice_changes_nothing(store: Store, agent: Agent) -> None:
     batch = agent.write(line(id="a", text="one")).batch()
     assert store.put(batch).events == 1
-    before = store.stats()
+    before = contents(store)
     assert store.put(batch).events == 0
-    assert store.stats() == before
+    assert contents(store) == before
 
 
 def test_what_is_added_later_is_linked_to_what_was_there(store: Store, agent: Agent) -> None:
@@ -240,7 +241,7 @@ def test_deriving_an_original_again_leaves_it_the_original(store: Store, agent: 
 
 def test_a_step_that_fails_leaves_nothing_behind(store: Store, agent: Agent) -> None:
     agent.put(line(id="a", text="one"))
-    before = store.stats()
+    before = contents(store)
     batch = agent.write(line(id="b", text="two")).batch()
 
     def fail() -> None:
@@ -250,13 +251,13 @@ def test_a_step_that_fails_leaves_nothing_behind(store: Store, agent: Agent) -> 
 
     with pytest.raises(RuntimeError):
         fail()
-    assert store.stats() == before
+    assert contents(store) == before
     assert store.put(batch).events == 1
 
 
 def test_a_broken_segment_is_noticed(store: Store, agent: Agent) -> None:
     agent.put(line(id="a", text="one" * 100))
-    store.db.execute("update segments set hash = x'00'")  # type: ignore[attr-defined]
+    store.db.execute("update segments set hash = ?", (b"\0",))  # type: ignore[attr-defined]
     with pytest.raises(StoreError, match="not what was stored"):
         store.bodies("toy:s1")
 
@@ -311,6 +312,80 @@ def test_a_whole_path_is_that_folder_and_what_lies_below(store: Store, agent: Ag
     agent.put(line(s="s1", id="a"), line(s="s1/below", id="b"), line(s="s12", id="c"))
     assert sorted(store.uids(Filter(cwd="/work/s1"))) == ["toy:s1", "toy:s1/below"]
     assert sorted(store.uids(Filter(cwd="work/s1"))) == ["toy:s1", "toy:s1/below", "toy:s12"]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "found"),
+    [
+        ("api", ["s1", "s2"]), ("API", ["s1", "s2"]), ("acme/api", ["s1"]), ("acme/*", ["s1", "s3"]), ("api*", ["s1", "s2", "s3"]),
+        ("*api", ["s1", "s2"]), ("ap", []), ("acme", []), ("cme/api", []), ("a[pq]i", ["s1", "s2"]),
+    ],
+)  # fmt: skip
+def test_a_repository_is_named_whole_or_by_what_follows_its_last_slash(store: Store, agent: Agent, pattern: str, found: list[str]) -> None:
+    repos = {"s1": "acme/api", "s2": "api", "s3": "acme/api-docs", "s4": None}
+    agent.put(*(line(s=name, id=name) for name in repos))
+    store.set_places({f"toy:{name}": (repo, None, None) for name, repo in repos.items()})
+    assert sorted(uid.partition(":")[2] for uid in store.uids(Filter(repo=pattern))) == found
+
+
+@IN_A_FILE
+def test_a_store_that_cannot_be_written_can_be_read(store: Store, url: str, agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    agent.put(line(id="a", text="one"))
+    copy = Path(url).with_name("copy.db")
+    store.backup(copy)
+    # As root, a test may write everywhere.
+    monkeypatch.setattr("os.access", lambda path, mode: False)
+    connect = sqlite._connect_as
+
+    def connect_as(path: Path, options: str) -> apsw.Connection:
+        if options == "mode=ro" and path == copy:
+            raise apsw.CantOpenError("unable to open database file")
+        return connect(path, options)
+
+    monkeypatch.setattr(sqlite, "_connect_as", connect_as)
+    for place in (copy, Path(url)):  # One without a log, and one whose log is in use.
+        reader = open_store(str(place), read_only=True)
+        assert reader.bodies("toy:s1") == {0: "one"}
+        assert reader.postings("one")
+        reader.backup(Path(url).with_name(f"of-{place.name}"))
+        reader.close()
+    assert not copy.with_name("copy.db-wal").exists(), "nothing is made beside it"
+    copy.with_name("copy.db-wal").write_bytes(b"the last writes")
+    with pytest.raises(StoreError, match=r"its last writes are in copy\.db-wal and cannot be read here"):
+        open_store(str(copy), read_only=True)
+
+
+@IN_A_FILE
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write everywhere, and Windows has other rights")
+def test_a_store_in_a_folder_that_cannot_be_written_can_be_read(tmp_path: Path, store: Store, agent: Agent) -> None:
+    agent.put(line(id="a", text="one"))
+    folder = tmp_path / "shut"
+    folder.mkdir()
+    store.backup(folder / "copy.db")
+    folder.chmod(0o500)
+    reader = open_store(str(folder / "copy.db"), read_only=True)
+    assert reader.bodies("toy:s1") == {0: "one"}
+    reader.close()
+    folder.chmod(0o700)
+
+
+@IN_A_FILE
+def test_a_copy_that_finds_no_room_says_so(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Full(apsw.Error):
+        result = apsw.SQLITE_OK
+
+    def quit_in_the_middle(*args: object) -> None:
+        raise Full("not an error")
+
+    with pytest.raises(StoreError, match=r"copy\.db: the disk is full"):
+        store.backup(tmp_path / "copy.db", quit_in_the_middle)
+    assert not list(tmp_path.glob("copy.db*"))
+
+
+def test_a_file_that_is_no_store_says_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "junk.db").write_bytes(b"junk" * 1000)
+    with pytest.raises(StoreError, match=r"is damaged .*; put a backup there, or move it away and run `runlore sync`"):
+        open_store(str(tmp_path / "junk.db"), read_only=True)
 
 
 def test_words_phrases_and_prefixes_are_found_in_their_column(store: Store, agent: Agent) -> None:
@@ -402,3 +477,191 @@ def test_a_reader_is_not_blocked_by_a_writer(store: Store, url: str, agent: Agen
         assert len(reader.events("toy:s1")) == 1
     assert len(reader.events("toy:s1")) == 2
     reader.close()
+
+
+# ── the ledger ───────────────────────────────────────────────────────────────────────────────────────────────────────
+NOON = datetime(2026, 3, 14, 12, tzinfo=UTC)
+
+
+def call(key: str = "k1", session: str = "s1", **fields: Any) -> Call:
+    return Call(**{"key": key, "session_uid": f"toy:{session}", "ts": NOON, "model": "m", "input_tokens": 100, **fields})
+
+
+def event_of(native_id: str) -> int:
+    return native_hash("toy", native_id)
+
+
+def bill(agent: Agent, *calls: Kept | Call, settled: bool = True) -> Put:
+    """Puts a batch with a new event and these calls, as a sync would."""
+    agent.write(line(id=f"of-{agent.file.stat().st_size if agent.file.exists() else 0}-{agent.file.stem}"))
+    kept = [one if isinstance(one, Kept) else Kept(call=one) for one in calls]
+    batch = msgspec.structs.replace(agent.batch(), calls=kept)
+    return agent.store.put(settle(agent.store, batch) if settled else batch)
+
+
+def prices(store: Store, usd: int = 7, basis: str = "listed", match: str = "exact", source: str = "list") -> int:
+    """Gives everything without a price this one."""
+    rows = [PriceRow(h, usd, basis, source, None, match, "m", None, None) for h, _ in store.unpriced()]
+    store.set_prices(rows)
+    return len(rows)
+
+
+def every(store: Store) -> list[CallSum]:
+    return store.sum_calls([], CallFilter())
+
+
+def test_a_call_is_kept_with_its_event_and_found_by_its_hash(store: Store, agent: Agent) -> None:
+    agent.put(line(id="a"), line(id="b"))
+    bill(agent, Kept(call=call(output_tokens=5, tier="fast", request_id="r"), event=event_of("b")))
+    [kept] = store.calls([hash_of(call())])
+    assert kept.call == call(output_tokens=5, tier="fast", request_id="r", seq=1)
+    assert store.calls([1]) == store.calls([]) == []
+
+
+def test_a_call_told_by_a_record_without_an_event_is_where_that_record_stands(store: Store, agent: Agent) -> None:
+    agent.put(line(id="a"), line(id="p", up="a", alias=True), line(id="b", up="p"))
+    bill(agent, Kept(call=call(), event=event_of("p")))
+    assert [kept.call.seq for kept in store.calls([hash_of(call())])] == [0]
+
+
+def test_a_second_put_of_the_same_call_writes_nothing(store: Store, agent: Agent) -> None:
+    bill(agent, call())
+    prices(store)
+    batch = msgspec.structs.replace(agent.write(line(id="z")).batch(), calls=[Kept(call=call())])
+    assert settle(store, batch).calls == []
+    bill(agent, call())
+    assert store.unpriced() == []
+
+
+def test_a_copy_that_does_not_count_changes_neither_place_nor_price(store: Store, agent: Agent, another: Agent) -> None:
+    agent.put(line(id="a"))
+    bill(agent, Kept(call=call(output_tokens=9), event=event_of("a")))
+    prices(store)
+    bill(another, Kept(call=call(session="s2", output_tokens=1), event=event_of("nowhere")))
+    [kept] = store.calls([hash_of(call())])
+    assert (kept.call.seq, kept.call.output_tokens) == (0, 9)
+    assert [copy.session_uid for copy in kept.superseded] == ["toy:s2"]
+    assert store.unpriced() == []
+    assert [one.kept.call.key for one in store.copied_calls("toy:s2")] == ["k1"]
+    assert store.copied_calls("toy:s1") == []
+
+
+def test_a_better_copy_takes_the_call_and_its_cost_to_its_session(store: Store, agent: Agent, another: Agent) -> None:
+    bill(another, call(session="s2", output_tokens=1))
+    prices(store, usd=USD)
+    assert usd_of(store, "toy:s2") == 1.0
+    bill(agent, call(output_tokens=9))
+    assert prices(store, usd=2 * USD) == 1, "other figures have another price"
+    assert (usd_of(store, "toy:s1"), usd_of(store, "toy:s2")) == (2.0, None)
+
+
+def usd_of(store: Store, uid: str) -> float | None:
+    session = store.session(uid)
+    assert session is not None
+    return session.cost.usd
+
+
+def test_pricing_again_keeps_the_old_figure_and_never_touches_an_invoice(store: Store, agent: Agent) -> None:
+    bill(agent, call("k1"), call("k2", invoiced=5))
+    rows = [PriceRow(h, 5 if one.invoiced else 7, "invoiced" if one.invoiced else "listed", "x", None, "exact", "m", None, None)
+            for h, one in store.unpriced()]  # fmt: skip
+    store.set_prices(rows)
+    assert store.unprice(["y"]) == 0, "an exact price stays, whichever table it is from"
+    assert store.unprice() == 1
+    assert prices(store, usd=8) == 1
+    found = {one.kept.call.key: (one.price.usd if one.price else None, one.old_usd) for one in store.billed("toy:s1")}
+    assert found == {"k1": (8, 7), "k2": (5, None)}
+    assert usd_of(store, "toy:s1") == pytest.approx(13 / USD)
+
+
+def test_what_another_table_had_no_exact_price_for_is_priced_again(store: Store, agent: Agent) -> None:
+    bill(agent, call("k1"))
+    prices(store, match="fuzzy", source="old")
+    assert store.unprice(["old"]) == 0
+    assert store.unprice(["new"]) == 1
+    assert len(store.unpriced()) == 1
+
+
+def test_forgetting_a_session_forgets_its_calls(store: Store, agent: Agent, another: Agent) -> None:
+    bill(agent, call("k1"))
+    bill(another, call("k2", session="s2"))
+    store.forget(["toy:s1"], NOON)
+    assert [one.calls for one in every(store)] == [1]
+    bill(agent, call("k1"))
+    assert [one.calls for one in every(store)] == [1], "it does not come back"
+
+
+def test_sums_are_exact_beyond_64_bits(store: Store, agent: Agent) -> None:
+    bill(agent, *(call(f"k{n}", invoiced=MAX_UNITS) for n in range(200)))
+    prices(store, usd=MAX_UNITS, basis="invoiced")
+    assert every(store)[0].usd == 200 * MAX_UNITS > 1 << 63
+    assert usd_of(store, "toy:s1") == 200 * MAX_UNITS / USD
+
+
+def test_nothing_adds_up_to_nothing(store: Store, agent: Agent) -> None:
+    agent.put(line(id="a"))
+    assert every(store) == store.sum_calls(["day"], CallFilter()) == []
+    assert store.call_times() is None
+
+
+def test_sums_are_grouped_and_filtered(store: Store, agent: Agent, another: Agent) -> None:
+    bill(agent, call("k1", model="Opus-4"), call("k2", ts=NOON + timedelta(days=1)), call("k3", ts=None, is_sidechain=True))
+    bill(another, call("k4", session="s2", model="<none>"))
+    prices(store, basis="none", match="none")
+
+    def counts(by: str, **chosen: Any) -> dict[Any, int]:
+        return {one.keys[0]: one.calls for one in store.sum_calls([by], CallFilter(**chosen))}
+
+    assert counts("agent") == {"toy": 4}
+    assert counts("session") == {"toy:s1": 3, "toy:s2": 1}
+    assert counts("model") == {"Opus-4": 1, "m": 2, "<none>": 1}
+    assert counts("branch") == {"main": 4}
+    assert counts("machine") == {store.machine: 4}
+    assert counts("project") == {"/work/s1": 3, "/work/s2": 1}
+    assert counts("subagent") == {"main": 3, "sidechain": 1}
+    assert counts("day", since=NOON) == {NOON.toordinal(): 2, NOON.toordinal() + 1: 1}
+    assert counts("day")[None] == 1, "a call without a time is in no day"
+    assert counts("model", model="opus") == counts("model", model="OPUS-*") == {"Opus-4": 1}
+    assert counts("model", since=NOON, until=NOON + timedelta(days=1)) == {"Opus-4": 1, "<none>": 1}
+    assert counts("agent", cwd="/work/s2") == counts("agent", session="toy:s2") == {"toy": 1}
+    assert counts("agent", agent="other") == counts("agent", branch="dev") == counts("agent", machine="x") == {}
+    assert counts("agent", is_subagent=True) == {"toy": 1}
+    assert counts("agent", is_subagent=False) == {"toy": 3}
+    assert [one.unpriced for one in every(store)] == [3], "what no model said needs no price"
+
+
+def test_days_follow_the_clock_where_it_was_set(store: Store, agent: Agent) -> None:
+    """23:30 UTC is the next day an hour east, and the same day once the clock is an hour back."""
+    before, after = datetime(2026, 10, 20, 23, 30, tzinfo=UTC), datetime(2026, 10, 30, 23, 30, tzinfo=UTC)
+    bill(agent, call("k1", ts=before), call("k2", ts=after))
+    change = int(datetime(2026, 10, 25, 1, tzinfo=UTC).timestamp())
+    found = store.sum_calls(["day"], CallFilter(), [(0, 3600), (change, 0)])
+    assert sorted(one.keys[0] for one in found) == [before.toordinal() + 1, after.toordinal()]
+
+
+@pytest.mark.parametrize("year", [1, 1969, 1970, 9999])
+def test_a_strange_year_is_a_day_like_any_other(store: Store, agent: Agent, year: int) -> None:
+    moment = datetime(year, 12, 31, 23, 59, 59, tzinfo=UTC)
+    bill(agent, call("k1", ts=moment))
+    assert [one.keys[0] for one in store.sum_calls(["day"], CallFilter(), [(0, -3600), (10**9, -3600)])] == [moment.toordinal()]
+    assert store.call_times() == (format_time(moment), format_time(moment))
+
+
+def test_a_session_is_counted_with_its_subagents(store: Store, agent: Agent, another: Agent) -> None:
+    bill(agent, call("k1"))
+    bill(another, call("k2", session="s2"))
+    store.db.execute("update sessions set parent_uid = 'toy:s1', relation = 'subagent' where uid = 'toy:s2'")  # type: ignore[attr-defined]
+    assert [(one.keys, one.calls) for one in store.sum_calls(["session"], CallFilter())] == [(("toy:s1",), 2)]
+    assert [one.calls for one in store.sum_calls([], CallFilter(session="toy:s1"))] == [2]
+    assert [one.calls for one in store.sum_calls([], CallFilter(session="toy:s2"))] == [1]
+    assert [one.calls for one in store.sum_calls([], CallFilter(is_subagent=True))] == [1]
+    # Where parents lead in a circle, everyone is counted, and once.
+    store.db.execute("update sessions set parent_uid = 'toy:s2', relation = 'subagent' where uid = 'toy:s1'")  # type: ignore[attr-defined]
+    assert sum(one.calls for one in store.sum_calls(["session"], CallFilter())) == 2
+    assert [one.calls for one in store.sum_calls([], CallFilter(session="toy:s1"))] == [2]
+
+
+def test_sessions_with_several_ways_on_are_known(store: Store, agent: Agent, another: Agent) -> None:
+    agent.put(line(id="a"), line(id="b", up="a"), line(id="c", up="a"))
+    another.put(line(id="d"), line(id="e", up="d"))
+    assert store.rewound() == {"toy:s1"}

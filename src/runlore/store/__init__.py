@@ -16,7 +16,7 @@ import msgspec
 
 from ..adapters import Facts, Position, Record, Skip, Source
 from ..errors import StoreError
-from ..model import Session, SessionEvent
+from ..model import Call, Session, SessionEvent
 from ..timeline import Tally
 
 if TYPE_CHECKING:
@@ -81,6 +81,9 @@ FORGOTTEN = "forgotten"
 DAMAGED = 0
 """The adapter version of a source whose stored events are to be derived again, whatever made them."""
 
+OVERTAKEN = -1
+"""The adapter version of a source with events that have turned out to be copies: derived again, they refer to the originals."""
+
 Row = tuple[Any, ...]
 """An event as it is stored, without its session: see `pieces.ROW`. Tuples, because there are millions of them."""
 
@@ -131,6 +134,31 @@ class Piece(msgspec.Struct, kw_only=True):
     """(row, hash of the native id it is a copy of, as the agent says)."""
 
 
+class PriceRow(msgspec.Struct, frozen=True, gc=False):
+    """What one call cost, in 1e-12 USD, and how that is known."""
+
+    hash: int
+    usd: int
+    basis: str
+    source: str | None
+    since: str | None
+    match: str
+    name: str | None
+    above: int | None
+    notes: str | None
+
+
+class Kept(msgspec.Struct, frozen=True, kw_only=True):
+    """A call in the ledger: the copy that counts, and those that do not."""
+
+    call: Call
+    superseded: tuple[Call, ...] = ()
+    event: int = 0
+    """The hash of the native id of the event where it was made; 0 when that is not known, or was said before."""
+    price: PriceRow | None = None
+    """What it cost, when that is known already."""
+
+
 class Batch(msgspec.Struct, kw_only=True):
     """A part of one source, read, normalized, redacted and packed: one `put`, one step of its position."""
 
@@ -152,6 +180,54 @@ class Batch(msgspec.Struct, kw_only=True):
     """How many bytes of the source this is."""
     is_gone: bool = False
     """The records came out of the store: the source itself is still missing."""
+    calls: list[Kept] = []
+    """For the ledger: as the source has them, and once they are settled as they are to be kept."""
+
+
+class Billed(msgspec.Struct, frozen=True, kw_only=True):
+    """A call with what it cost: None as long as it is not priced."""
+
+    kept: Kept
+    price: PriceRow | None = None
+    old_usd: int | None = None
+    """What it was first counted with, when it was priced again since."""
+
+
+class CallFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which calls a report is about, those from `since` on and before `until`. The words for sessions mean what they mean in
+    `Filter`; the model is that of the call."""
+
+    since: datetime | None = None
+    until: datetime | None = None
+    agent: str | None = None
+    model: str | None = None
+    repo: str | None = None
+    cwd: str | None = None
+    branch: str | None = None
+    machine: str | None = None
+    session: str | None = None
+    """A uid: that session, and its subagents."""
+    is_subagent: bool | None = None
+    """Only what subagents and side chains did, or only what they did not."""
+
+
+class CallSum(msgspec.Struct, frozen=True, gc=False):
+    """What some calls add up to, by what they have in common. Exact: `usd` is in 1e-12 USD and may need more than 64 bits."""
+
+    keys: tuple[Any, ...]
+    calls: int
+    input_tokens: int
+    output_tokens: int
+    cache_read_tokens: int
+    cache_write_5m_tokens: int
+    cache_write_1h_tokens: int
+    reasoning_tokens: int
+    web_searches: int
+    usd: int
+    unpriced: int
+    """Of the calls: those that have no price, or none yet. What an agent says in a model's place needs none."""
+    fuzzy: int
+    """Those with the price of a model whose name is only alike."""
 
 
 class Put(msgspec.Struct, kw_only=True):
@@ -161,11 +237,14 @@ class Put(msgspec.Struct, kw_only=True):
     events: int = 0
     copies: int = 0
     forgotten: int = 0
+    overtaken: int = 0
+    """Sessions that have turned out to hold copies of what this batch brought: they are to be derived again."""
 
 
 class Filter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which sessions a listing is about. Repo, cwd, branch and model are globs, or a part of the name; a cwd that is a whole
-    path is that folder and what lies below. Times are compared with the session's end (`since`) and start (`until`)."""
+    """Which sessions a listing is about. Repo is a glob for the whole name or for what follows its last slash; cwd, branch and
+    model are globs, or a part of the name; a cwd that is a whole path is that folder and what lies below. Times are compared with
+    the session's end (`since`) and start (`until`)."""
 
     agent: str | None = None
     repo: str | None = None
@@ -232,10 +311,27 @@ class SegmentEvent(msgspec.Struct, frozen=True, gc=False):
     length: int
 
 
+class Taken(msgspec.Struct, kw_only=True):
+    """A session as another store has it, to be taken over: rows without the number that it has there."""
+
+    session: dict[str, Any]
+    streams: list[Row]
+    """(block, number of the source here, facts, tally, hash)."""
+    events: list[Row]
+    segments: list[Row]
+    """(first_seq, last_seq, length, hash, body)."""
+    natives: list[Row]
+    """(hash, seq)."""
+    calls: list[dict[str, Any]]
+
+
 class Store(Protocol):
     """What runlore asks of a database. Every write is one transaction; a reader never waits for a writer."""
 
     url: str
+    """Where it is, without a password."""
+    machine: str | None
+    """What sessions are said to come from whose source names no machine; None where only one writes."""
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────────
     def session(self, uid: str) -> Session | None:
@@ -313,6 +409,28 @@ class Store(Protocol):
     def stats(self) -> dict[str, Any]:
         """Counts and sizes, for people and for tests."""
 
+    # ── the ledger ───────────────────────────────────────────────────────────────────────────────────────────────────
+    def sum_calls(self, by: Sequence[str], chosen: CallFilter, offsets: Sequence[tuple[int, int]] = ()) -> list[CallSum]:
+        """Sums over calls, one for each combination of what `by` names, in no order: `agent`, `branch`, `day`, `hour`, `machine`,
+        `model`, `project` (repository or folder), `session` (with its subagents), `subagent` (its uid, `sidechain` or `main`),
+        `price_match`, `price_name`, `price_notes`. Nothing named is one sum over all, when there is any call.
+
+        A day is the ordinal of a local date: `offsets` are (from when on in seconds since 1970, seconds to add to UTC), the
+        earliest first and valid before as well. An hour is counted in UTC from 1970. Both are None for a call without a time.
+        """
+
+    def call_times(self) -> tuple[str, str] | None:
+        """The times of the first and of the last call that have one."""
+
+    def billed(self, uid: str) -> list[Billed]:
+        """The calls that count for exactly this session, in the order of time."""
+
+    def copied_calls(self, uid: str) -> list[Billed]:
+        """Calls that count for another session, and of which this one has a copy."""
+
+    def rewound(self) -> set[str]:
+        """The uids of sessions in which several prompts follow the same event."""
+
     # ── writing ──────────────────────────────────────────────────────────────────────────────────────────────────────
     def sync_lock(self) -> AbstractContextManager[None]:
         """Held by the one sync that may run. Raises StoreBusy; let go by the system when its process dies."""
@@ -338,6 +456,22 @@ class Store(Protocol):
 
     def miss_sources(self, numbers: Sequence[int], when: datetime) -> None:
         """These are no longer where they were. Their sessions stay."""
+
+    def calls(self, hashes: Sequence[int]) -> list[Kept]:
+        """The calls of these hashes that the ledger has."""
+
+    def unpriced(self, limit: int = 10_000) -> list[tuple[int, Call]]:
+        """(hash, call) of calls that have no price yet."""
+
+    def set_prices(self, prices: Iterable[PriceRow]) -> None:
+        """What calls cost, and what that makes of their sessions."""
+
+    def unprice(self, sources: Sequence[str] | None = None) -> int:
+        """Takes the prices from calls that were not priced exactly, by other sources than these; from all that were not
+        invoiced when None. The first figure that was not zero stays beside the new one. How many there are."""
+
+    def wrong_sums(self) -> list[int]:
+        """The numbers of the sessions whose sums, which reports are made of, are not those of their calls. For `doctor`."""
 
     def set_places(self, found: dict[str, tuple[str | None, str | None, str | None]]) -> None:
         """By session uid: its repository, its domain, and the task it was about, where its source names none."""
@@ -407,14 +541,42 @@ class Store(Protocol):
     def backup(self, path: Path, step: Callable[[int, int], None] | None = None) -> None:
         """Copies the store to a new file, as it is at this moment, also while it is written to. Raises StoreError."""
 
+    # ── taking over, for `copying` ───────────────────────────────────────────────────────────────────────────────────
+    source_columns: tuple[str, ...]
+    """What it knows of a source besides what every store does."""
+
+    @property
+    def session_columns(self) -> list[str]:
+        """What it knows of a session, but for its number."""
+
+    def take_source(self, row: dict[str, Any]) -> int:
+        """Keeps a source as another store has it; the number that it has here."""
+
+    def take_session(self, taken: Taken) -> int:
+        """Keeps a session as another store has it, instead of what is here of it; its number here."""
+
+    def take_rest(self, source: int, records: Sequence[Row], skips: Sequence[Row], aliases: Sequence[Row]) -> None:
+        """Keeps what another store has of a source, by its number here, instead of what is here of it: rows without that number."""
+
+    def take_tombstones(self, rows: Sequence[tuple[str, str]]) -> None:
+        """(uid, when) of what was forgotten elsewhere: it is not taken in here."""
+
     def close(self) -> None:
         """Closes the store. It is not used afterwards."""
 
 
 def open_store(url: str, *, read_only: bool = False) -> Store:
-    """Opens the store at a path, making it when it is missing. Raises StoreError, StoreTooNew."""
+    """Opens the store at a path or in a database, making it when it is missing. Raises StoreError, StoreTooNew."""
+    if url.startswith(("postgresql://", "postgres://")):
+        try:
+            from .postgres import PostgresStore
+        except ModuleNotFoundError as error:
+            if error.name and not error.name.startswith("psycopg"):
+                raise
+            raise StoreError("a store in PostgreSQL needs psycopg: pip install 'runlore[postgres]'") from None
+        return PostgresStore(url, read_only=read_only)
     if "://" in url and not url.startswith("sqlite://"):
-        raise StoreError(f"{url.split('://')[0]}:// stores are not supported; give a path")
+        raise StoreError(f"{url.split('://')[0]}:// stores are not supported; give a path, or postgresql://…")
     from .sqlite import SqliteStore
 
     return SqliteStore(url.removeprefix("sqlite://"), read_only=read_only)

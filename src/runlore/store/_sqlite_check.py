@@ -26,6 +26,9 @@ T = TypeVar("T")
 BACKUP_PAGES = 1000
 """Pages of 8 KB that are copied between two looks at the clock."""
 
+_BESIDE = ("-wal", "-shm", "-journal")
+"""What SQLite may have beside a file."""
+
 SOUGHT = 1000
 """So many of the words of a sample are also searched for."""
 
@@ -99,6 +102,7 @@ class Checker(Writer):
 
     def recount(self, sessions: Sequence[int], *, streams: bool = False) -> None:
         with self.transaction(), _told(self.url):
+            self._to_sum.update(sessions)
             for session in sessions:
                 if streams:
                     self._salvage("session = ?", (session,))
@@ -124,7 +128,7 @@ class Checker(Writer):
 
     def derive_again(self, sources: Sequence[int]) -> None:
         # Where nothing was read a sync sees nothing to replace, hence an offset that is not 0; the reading sets it right.
-        sql = f'update sources set adapter_version = {DAMAGED}, "offset" = max("offset", 1) where number = ?'
+        sql = f'update sources set adapter_version = {DAMAGED}, "offset" = case when "offset" > 1 then "offset" else 1 end where number = ?'
         with self.transaction(), _told(self.url):
             for number in sources:
                 self.db.execute(sql, (number,))
@@ -184,7 +188,9 @@ class Checker(Writer):
         facts, tally = Facts(native_session_id=native_id), Tally()
         row = (session, block, source, msgspec.msgpack.encode(facts), msgspec.msgpack.encode(tally), b"")
         with self.transaction(), _told(self.url):
-            self.db.execute("insert into streams values (?, ?, ?, ?, ?, ?) on conflict do update set source = excluded.source", row)
+            self.db.execute(
+                "insert into streams values (?, ?, ?, ?, ?, ?) on conflict (session, block) do update set source = excluded.source", row
+            )
             self.derive_again([source])
 
     def restore_source(self, number: int) -> None:
@@ -221,11 +227,14 @@ class Checker(Writer):
                 raise StoreError(f"{path}: the copy is damaged ({wrong[0].splitlines()[0]}); run `runlore doctor` on the store")
             with open(part, "rb") as file:
                 os.fsync(file.fileno())
+            # What a database that was here left beside it would be read as the newest part of the copy.
+            for end in _BESIDE:
+                Path(f"{path}{end}").unlink(missing_ok=True)
             os.replace(part, path)
         except OSError as error:
             raise StoreError(f"{path}: {error.strerror}") from None
         finally:
-            for name in (part, *(Path(f"{part}{end}") for end in ("-wal", "-shm", "-journal"))):
+            for name in (part, *(Path(f"{part}{end}") for end in _BESIDE)):
                 name.unlink(missing_ok=True)
 
 
@@ -338,8 +347,10 @@ def _decode(blob: bytes, kind: type[T]) -> T | None:
 
 @contextmanager
 def _told(path: str) -> Iterator[None]:
-    """What SQLite raises as what runlore raises."""
+    """What SQLite raises as what runlore raises. A damaged text may be none."""
     try:
         yield
-    except apsw.Error as error:
-        raise StoreError(f"{path}: {error}") from None
+    except (apsw.Error, UnicodeDecodeError) as error:
+        # A copy that ran out of room ends with the code of a success.
+        is_full = isinstance(error, apsw.FullError) or getattr(error, "result", -1) == apsw.SQLITE_OK
+        raise StoreError(f"{path}: {'the disk is full' if is_full else error}") from None

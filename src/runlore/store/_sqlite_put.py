@@ -16,8 +16,9 @@ from ..adapters import Facts, Source
 from ..errors import StoreError
 from ..model import BLOCK, SCHEMA_VERSION, format_time
 from ..timeline import Tally, merge
-from . import DAMAGED, Batch, Piece, Put, Segment, StreamState
-from ._sqlite_read import Reader
+from . import DAMAGED, OVERTAKEN, Batch, Piece, Put, Segment, StreamState
+from ._sqlite_calls import Ledger
+from .copies import Copies
 from .pieces import (
     FLAGS,
     GONE,
@@ -25,6 +26,7 @@ from .pieces import (
     OFFSET,
     PARENT,
     SEQ,
+    copied,
     fold_facts,
     native_hash,
     outside,
@@ -37,24 +39,19 @@ from .pieces import (
     with_record,
 )  # fmt: skip
 
-ALIAS = """
-insert or ignore into aliases
-select ?1, ?2, session, seq from natives where hash = ?3 and session in (select session from streams where source = ?1)
-union all select source, ?2, session, seq from aliases where source = ?1 and hash = ?3
-limit 1
-"""
 PUT_BACK = b"\x01"
 """The hash of a block that only counts what is gone from its source: the rest of it counts for a later reading."""
+PUT_RECORDS = (
+    "insert into records values (?, ?, ?, ?, ?)"
+    " on conflict (source, first) do update set count = excluded.count, length = excluded.length, body = excluded.body"
+)
 INSERT_EVENT = f"insert into events values (?{', ?' * 14})"
 
 
-class Writer(Reader):
+class Writer(Ledger):
     """The putting half of `SqliteStore`."""
 
     _again: dict[int, Again]
-
-    def transaction(self) -> AbstractContextManager[None]:
-        raise AssertionError("the store has it")
 
     def _step(self) -> AbstractContextManager[None]:
         """A part of a transaction that may fail alone: what came before it is then still kept."""
@@ -70,19 +67,37 @@ class Writer(Reader):
             gone = self.tombstones()
             flavor = batch.source.agent
             is_forgotten = False
-            for piece in batch.pieces:
+            overtaken: set[tuple[int, int]] = set()
+            for piece in sorted(batch.pieces, key=lambda piece: piece.facts.parent_uid is not None):  # An original before its copies.
                 if piece.session_uid in gone or (piece.facts.relation == "subagent" and piece.facts.parent_uid in gone):
                     is_forgotten = True
                     done.forgotten += len(piece.rows)
                     continue
                 if piece.rows or self._number(piece.session_uid) is not None:
-                    self._put_piece(number, flavor, piece, batch, done)
-            self.db.executemany(ALIAS, ((number, h, target) for h, target in batch.aliases))
+                    self._put_piece(number, flavor, piece, batch, done, overtaken)
+            self._put_aliases(number, batch.aliases)
+            self._put_calls(batch.calls)
             self._put_rest(number, batch, keep=not is_forgotten)
+            self._mark_overtaken(number, overtaken, done)
             self._fold_all(number)
             now = format_time(datetime.now(UTC))
             self.db.executemany("update sessions set ingested_at = ? where uid = ?", ((now, uid) for uid in done.sessions))
         return done
+
+    def _put_aliases(self, source: int, aliases: list[tuple[int, int]]) -> None:
+        """Keeps which events are meant by records that gave none. Looked up first and then inserted one by one: a statement
+        that may insert several rows is a savepoint of its own, and at each the index writes out what it has collected."""
+        if not aliases:
+            return
+        sessions = {session for (session,) in self._all("select session from streams where source = ?", (source,))}
+        known = self._known(list({target for _, target in aliases}))
+        rows = []
+        for h, target in aliases:
+            places = [place for place in known.get(target, ()) if place[0] in sessions]
+            if not places:
+                places = self._all("select session, seq from aliases where source = ? and hash = ?", (source, target))
+            rows += [(source, h, *place) for place in places[:1]]
+        self.db.executemany("insert or ignore into aliases values (?, ?, ?, ?)", rows)
 
     def _source(self, batch: Batch) -> tuple[int, int]:
         source = batch.source
@@ -92,12 +107,13 @@ class Writer(Reader):
             return self.db.last_insert_rowid(), 0
         return int(row[0]), int(row[1])
 
-    def _put_piece(self, source: int, flavor: str, piece: Piece, batch: Batch, done: Put) -> None:
+    def _put_piece(self, source: int, flavor: str, piece: Piece, batch: Batch, done: Put, overtaken: set[tuple[int, int]]) -> None:
         session = self._session(flavor, piece, batch)
         again = self._again.get(session)
-        blocks = self._blocks(session, source, fresh=batch.since == 0 and again is None)
+        # A batch that only says something of the session (a new title) needs no numbers of its own.
+        blocks = self._blocks(session, source, fresh=batch.since == 0 and again is None and bool(piece.rows))
         state = self._stream_state(session, blocks) if batch.since else None
-        piece = self._set_apart_copies(session, piece, state, done)
+        piece = self._set_apart_copies(session, piece, state, done, overtaken)
         while piece.rows and piece.rows[-1][SEQ] >= len(blocks) * BLOCK:
             blocks.append(self._add_block(session, source))
         home = blocks[0]
@@ -146,8 +162,8 @@ class Writer(Reader):
         return int(block)
 
     # ── copies and links ─────────────────────────────────────────────────────────────────────────────────────────────
-    def _set_apart_copies(self, session: int, piece: Piece, state: StreamState | None, done: Put) -> Piece:
-        """Leaves out what this session has already, and turns what another session has into references to it."""
+    def _set_apart_copies(self, session: int, piece: Piece, state: StreamState | None, done: Put, overtaken: set[tuple[int, int]]) -> Piece:
+        """Leaves out what this session has already, and turns what happened in another session into references to it."""
         known = self._known(piece.natives)
         for n, original in piece.originals:
             found = self._known([original]).get(original)
@@ -159,21 +175,43 @@ class Writer(Reader):
             return piece
         replaced: dict[int, list[Any] | None] = {}
         instead: dict[int, int] = {}
+        copies = Copies(piece, overtaken, self._rest, self._who)
         for n, (h, row) in enumerate(zip(piece.natives, piece.rows, strict=True)):
             places = known.get(h, [])
             own = next((seq for number, seq in places if number == session), None)
             if own is not None or n in twice:
                 replaced[n] = None
                 instead[row[SEQ]] = piece.rows[first[h]][SEQ] if own is None else outside(own)
-            elif places:
-                origin = self._origin(places)
-                # When this session is derived again, others may refer to what it is about to store.
-                if origin is not None and not origin.startswith(piece.session_uid + "#"):
-                    replaced[n] = with_origin(row, origin)
+            elif places and (origin := copies.origin(n, places)) is not None:
+                replaced[n] = with_origin(row, origin)
         if not replaced:
             return piece
         done.copies += len(replaced)
         return rebuild(piece, state, replaced, instead)
+
+    def _rest(self, session: int, seq: int) -> bytes | None:
+        found = self._one("select rest from events where session = ? and seq = ?", (session, seq))
+        return found[0] if found else None
+
+    def _who(self, session: int) -> tuple[str, str | None, bool]:
+        """The uid of a session, its parent's, and whether it can be derived again."""
+        uid, parent = self._one("select uid, parent_uid from sessions where number = ?", (session,))
+        lost = self._all(
+            "select distinct q.number, q.records from sources q join streams s on s.source = q.number"
+            " where s.session = ? and q.missing_at is not null",
+            (session,),
+        )
+        return uid, parent, all(self.kept_count(source) == records for source, records in lost)
+
+    def _mark_overtaken(self, source: int, places: set[tuple[int, int]], done: Put) -> None:
+        """The sources of these (session, block) are to be derived again; the one being put sees to it itself."""
+        sql = (
+            "update sources set adapter_version = ?1 where number != ?2 and number in"
+            " (select source from streams where session = ?3 and block = ?4)"
+        )
+        for place in places:
+            self.db.execute(sql, (OVERTAKEN, source, *place))
+            done.overtaken += self.db.changes()
 
     def _known(self, hashes: Sequence[int]) -> dict[int, list[tuple[int, int]]]:
         found: dict[int, list[tuple[int, int]]] = {}
@@ -184,14 +222,6 @@ class Writer(Reader):
         for h, session, seq in self._all(sql, (apsw.carray(wanted),)):
             found.setdefault(h, []).append((session, seq))
         return found
-
-    def _origin(self, places: list[tuple[int, int]]) -> str | None:
-        """Where the event happened: of the sessions that have it, the one whose row is not a copy itself."""
-        for session, seq in sorted(places):
-            event = self._event(session, seq)
-            if event is not None:
-                return event.origin or f"{event.session_uid}#{event.seq}"
-        return None
 
     def _link(self, session: int, source: int, piece: Piece, blocks: list[int]) -> None:
         """Finds the parents that are not in the batch. One that comes later in the stream is no parent."""
@@ -225,6 +255,7 @@ class Writer(Reader):
 
         self.db.executemany(INSERT_EVENT, rows())
         natives = sorted((h, session, _absolute(row[SEQ], blocks)) for h, row in zip(piece.natives, piece.rows, strict=True) if h)
+        natives += [(h, session, _absolute(piece.rows[n][SEQ], blocks)) for n, h in piece.originals]
         self.db.executemany("insert or ignore into natives values (?, ?, ?)", natives)
         for segment in piece.segments:
             self._write_segment(session, _absolute(segment.first_seq, blocks), _absolute(segment.last_seq, blocks), segment)
@@ -257,24 +288,26 @@ class Writer(Reader):
 
     def _put_rest(self, source: int, batch: Batch, *, keep: bool) -> None:
         if keep:
-            self.db.executemany("insert or replace into records values (?, ?, ?, ?, ?)", ((source, *record) for record in batch.records))
+            self.db.executemany(PUT_RECORDS, ((source, *record) for record in batch.records))
             self.db.executemany(
                 "insert or ignore into skips values (?, ?, ?)", ((source, skip.offset, skip.reason) for skip in batch.skips)
             )
-        (merged,) = self._one("select merged from sources where number = ?", (source,))
-        totals = msgspec.json.decode(merged, type=dict[str, int]) if batch.since else {}
+        totals: dict[str, int] = {}
+        if batch.since:
+            totals = msgspec.json.decode(self._one("select merged from sources where number = ?", (source,))[0], type=dict[str, int])
         for word, count in batch.merged.items():
             totals[word] = totals.get(word, 0) + count
         at = batch.position
         self.db.execute(
             'update sources set size = ?, mtime_ns = ?, inode = ?, "offset" = ?, head = ?, tail = ?, records = ?, carry = ?,'
-            " adapter_version = ?, redact_version = iif(?, redact_version, ?), merged = ?, synced_at = ?,"
-            " missing_at = iif(?, missing_at, null), problem = null where number = ?",
+            " adapter_version = case when ? and adapter_version = ? then adapter_version else ? end,"
+            " redact_version = case when ? then redact_version else ? end, merged = ?, synced_at = ?,"
+            " missing_at = case when ? then missing_at end, problem = null where number = ?",
             # What was stored of it before stays as other rules left it, until `redact_again` has been over it.
             (
                 batch.source.size, batch.source.mtime_ns, batch.source.inode, at.offset, at.head, at.tail, at.records,
-                batch.carry, batch.adapter_version, batch.since > 0, batch.redact_version, msgspec.json.encode(totals).decode(),
-                format_time(datetime.now(UTC)), batch.is_gone, source,
+                batch.carry, batch.since > 0, OVERTAKEN, batch.adapter_version, batch.since > 0, batch.redact_version,
+                msgspec.json.encode(totals).decode(), format_time(datetime.now(UTC)), batch.is_gone, source,
             ),
         )  # fmt: skip
 
@@ -282,9 +315,10 @@ class Writer(Reader):
         """Writes what is a sum over the session's streams."""
         (session,) = self._one("select number from sessions where uid = ?", (uid,))
         sums = self.sums(session)
-        if sums is None:
-            return
-        facts, columns = sums
+        if sums is not None:
+            self._write_sums(session, *sums)
+
+    def _write_sums(self, session: int, facts: Facts, columns: dict[str, Any]) -> None:
         self.db.execute(
             f"update sessions set {' = ?, '.join(columns)} = ?, task_ref = coalesce(?, task_ref), repo = coalesce(repo, ?)"
             " where number = ?",
@@ -299,12 +333,16 @@ class Writer(Reader):
         )
         if not rows:
             return None
+        (last_seq,) = self._one("select coalesce(max(seq), -1) from events where session = ?", (session,))
+        return self._summed(rows, last_seq)
+
+    def _summed(self, rows: Sequence[Any], last_seq: int) -> tuple[Facts, dict[str, Any]]:
+        """The same, of (facts, tally, hash, path, size, missing_at) of its streams."""
         facts = fold_facts([msgspec.msgpack.decode(row[0], type=Facts) for row in rows])
         tally = merge([msgspec.msgpack.decode(row[1], type=Tally) for row in rows])
         hashes = b"".join(row[2] for row in rows)
         content = hashes if len(rows) == 1 else blake2b(hashes, digest_size=16).digest()
         files = {row[3]: (row[4], row[5]) for row in rows}
-        (last_seq,) = self._one("select coalesce(max(seq), -1) from events where session = ?", (session,))
         return facts, dict(
             title=facts.title or tally.first_prompt,
             cwd=facts.cwd,
@@ -344,7 +382,7 @@ class Writer(Reader):
 
     def _mark_gone(self, session: int, block: int, present: dict[int, int | None]) -> None:
         """Marks what is no longer in its source, unmarks what is again, and notes where in the source it is now."""
-        numbers = {seq: h for h, seq in self._hashes(session, block)}
+        numbers = {seq: h for h, seq in reversed(self._hashes(session, block))}
         changes = []
         for row in self._rows(session, block * BLOCK, (block + 1) * BLOCK - 1):
             h = numbers.get(row[SEQ])
@@ -358,11 +396,13 @@ class Writer(Reader):
         return str(version)
 
     def _hashes(self, session: int, block: int | None = None) -> list[tuple[int, int]]:
-        """(hash, seq) of every event of a session, or of one block of it, that has a native id."""
+        """(hash, seq) of every event of a session, or of one block of it, that has a native id; and of what it is a copy of."""
         (flavor,) = self._one("select flavor from sessions where number = ?", (session,))
         low, high = (0, 1 << 62) if block is None else (block * BLOCK, (block + 1) * BLOCK - 1)
-        sql = "select native_id, seq from events where session = ? and seq between ? and ? and native_id is not null"
-        return [(native_hash(flavor, native_id), seq) for native_id, seq in self._all(sql, (session, low, high))]
+        sql = "select native_id, seq, rest from events where session = ? and seq between ? and ? and native_id is not null"
+        rows = self._all(sql, (session, low, high))
+        originals = [(original, seq) for _, seq, rest in rows if (original := copied(rest)[1]) is not None]
+        return [(native_hash(flavor, native_id), seq) for native_id, seq, _ in rows] + originals
 
     def rederive(self, source: int, batches: Iterable[Batch]) -> Put:
         total = Put(sessions=set())
@@ -411,7 +451,7 @@ class Writer(Reader):
         (tally,) = self._one("select tally from streams where session = ? and block = ?", (session, block))
         total = msgspec.msgpack.decode(tally, type=Tally).add(read_row(uid, row) for row in rows)
         self.db.execute(
-            "update streams set tally = ?, hash = iif(hash = x'', ?, hash) where session = ? and block = ?",
+            "update streams set tally = ?, hash = case when hash = x'' then ? else hash end where session = ? and block = ?",
             (msgspec.msgpack.encode(total), PUT_BACK, session, block),
         )
 
@@ -524,3 +564,4 @@ def _add(total: Put, more: Put) -> None:
     total.events += more.events
     total.copies += more.copies
     total.forgotten += more.forgotten
+    total.overtaken += more.overtaken

@@ -84,7 +84,7 @@ class Reader:
         high = name + "\U0010ffff"
         sql = (
             "select uid from sessions where (uid >= ?1 and uid < ?2) or (native_session_id >= ?1 and native_session_id < ?2)"
-            " order by relation = 'subagent', ended_at desc, uid limit ?3"
+            " order by coalesce(relation, '') = 'subagent', ended_at desc nulls last, uid limit ?3"
         )
         return [uid for (uid,) in self._all(sql, (name, high, limit))]
 
@@ -204,7 +204,10 @@ class Reader:
         return msgspec.json.decode(found, type=list[int])
 
     def segment(self, id: int, *, files: bool = True) -> tuple[bytes, list[SegmentEvent]] | None:
-        row = self._one("select session, first_seq, last_seq, length, hash, body from segments where id = ?", (id,))
+        # As long as this cursor stands at its row the snapshot stays the same, so that the rows are of this body, even when
+        # another process derives the session again meanwhile.
+        cursor = self.db.execute("select session, first_seq, last_seq, length, hash, body from segments where id = ?", (id,))
+        row = cursor.fetchone()
         if row is None:
             return None
         session, first, last, length, hash_, body = row
@@ -212,8 +215,12 @@ class Reader:
             f'select seq, kind, ts, tool, flags & {ERROR}, {"rest" if files else "null"}, "offset", length from events'
             ' where session = ? and seq between ? and ? and "offset" is not null order by seq'
         )
-        rows = self._all(sql, (session, first, last))
-        return unpack(body, length, hash_), [segment_event(row) for row in rows]
+        try:
+            rows = self._all(sql, (session, first, last))
+            cursor.close()
+            return unpack(body, length, hash_), [segment_event(row) for row in rows]
+        except (UnicodeDecodeError, msgspec.MsgspecError) as error:  # A flipped bit.
+            raise StoreError(f"events of a segment are damaged ({error}); run `runlore doctor`") from None
 
     def segment_count(self) -> int:
         (count,) = self._one("select count(*) from segments")
@@ -359,10 +366,15 @@ class Reader:
 
 def _passing(rows: list[tuple[int, int, bytes]], test: Callable[[bytes], bool]) -> list[int]:
     unpack_one = zstandard.ZstdDecompressor().decompress  # One for each thread. Hashes are for `doctor`: they cost as much again.
-    try:
-        return [id_ for id_, length, body in rows if test(unpack_one(body, max_output_size=length))]
-    except zstandard.ZstdError as error:
-        raise StoreError(f"a segment cannot be unpacked ({error}); run `runlore doctor`") from None
+    found = []
+    for id_, length, body in rows:
+        try:
+            passes = test(unpack_one(body, max_output_size=length))
+        except zstandard.ZstdError:
+            passes = True  # Whoever unpacks it is told that it is damaged.
+        if passes:
+            found.append(id_)
+    return found
 
 
 def _high(last: int | None) -> int:
@@ -370,7 +382,7 @@ def _high(last: int | None) -> int:
 
 
 def _where(chosen: Filter) -> tuple[str, list[Any]]:
-    """The filter as SQL. Globs are matched by SQLite; a pattern without * means "contains"."""
+    """The filter as SQL. Globs are matched by SQLite; a pattern without * means "contains", but for repositories."""
     parts: list[str] = []
     bindings: list[Any] = []
 
@@ -385,6 +397,13 @@ def _where(chosen: Filter) -> tuple[str, list[Any]]:
             pattern = pattern.lower()
             bindings.append(pattern if any(c in pattern for c in "*?[") else f"*{pattern}*")
 
+    def named(column: str, pattern: str | None) -> None:
+        """The whole name, or what follows its last slash: `api` is also `acme/api`, and never `api-docs`."""
+        if pattern is not None:
+            own = f"substr({column}, length(rtrim({column}, replace({column}, '/', ''))) + 1)"
+            parts.append(f"(lower({column}) glob ? or lower({own}) glob ?)")
+            bindings.extend([pattern.lower()] * 2)
+
     equal("flavor", chosen.agent)
     equal("domain", chosen.domain)
     equal("machine", chosen.machine)
@@ -392,7 +411,7 @@ def _where(chosen: Filter) -> tuple[str, list[Any]]:
     if chosen.name is not None:
         parts.append("(uid >= ? and uid < ? or native_session_id >= ? and native_session_id < ?)")
         bindings += [chosen.name, chosen.name + "\U0010ffff"] * 2
-    like("repo", chosen.repo)
+    named("repo", chosen.repo)
     if chosen.cwd is not None and _WHOLE_PATH.fullmatch(chosen.cwd):
         folder = chosen.cwd.rstrip("/\\")
         parts.append("(cwd = ? or substr(cwd, 1, ?) in (?, ?))")

@@ -6,7 +6,7 @@ The boundaries of segments follow from the sequence of events alone: a segment i
 
 from __future__ import annotations
 
-import json
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from hashlib import blake2b
 from typing import Any, Protocol
@@ -16,7 +16,7 @@ import zstandard
 
 from ..adapters import Facts, Record, read_loosely
 from ..errors import StoreError
-from ..model import BLOCK, SessionEvent, Tests, Usage, format_time, parse_time, shorten
+from ..model import BLOCK, SessionEvent, Tests, Usage, format_time, is_own, parse_time, shorten
 from ..timeline import Tally
 from . import Piece, Segment, SegmentEvent, StreamState, Tail
 from .words import index_text, mark
@@ -40,7 +40,7 @@ _COLUMN = {"user_msg": 0, "assistant_msg": 1, "thinking": 1}
 
 class Rest(msgspec.Struct, omit_defaults=True, rename=dict(
     role="r", native="n", record="c", usage="u", tokens="t", duration_ms="d", files="f", cwd="w", git_branch="b", model="m",
-    origin="o", tests="s", view="v", refs="e", extra="x",
+    origin="o", tests="s", view="v", refs="e", extra="x", original="h",
 )):  # fmt: skip
     """The fields of an event that have no column of their own; short names, because they are on every row."""
 
@@ -59,13 +59,24 @@ class Rest(msgspec.Struct, omit_defaults=True, rename=dict(
     view: str | None = None
     refs: tuple[str, ...] = ()
     extra: dict[str, Any] = {}
+    original: int | None = None
+    """The hash of the native id that the agent says this is a copy of."""
 
 
 _encode_rest = msgspec.msgpack.Encoder().encode
 _decode_rest = msgspec.msgpack.Decoder(Rest).decode
-_compressor = zstandard.ZstdCompressor(level=3)
-_fast_compressor = zstandard.ZstdCompressor(level=1)
-_decompressor = zstandard.ZstdDecompressor()
+
+
+class _Packers(threading.local):
+    """One of each for each thread: two that use the same one get each other's bytes, or the process ends."""
+
+    def __init__(self) -> None:
+        self.pack = zstandard.ZstdCompressor(level=3).compress
+        self.pack_fast = zstandard.ZstdCompressor(level=1).compress
+        self.unpack = zstandard.ZstdDecompressor().decompress
+
+
+_packers = _Packers()
 
 
 def column_of(kind: str) -> str:
@@ -89,7 +100,7 @@ def hidden_id(flavor: str, native_id: str) -> str:
     return _HIDDEN + native_hash(flavor, native_id).to_bytes(8, "little", signed=True).hex()
 
 
-def make_row(event: SessionEvent, seq: int, parent_seq: int | None) -> list[Any]:
+def make_row(event: SessionEvent, seq: int, parent_seq: int | None, original: int | None = None) -> list[Any]:
     """An event as a row, its body still to be placed."""
     usage = event.usage
     rest = Rest(
@@ -110,6 +121,7 @@ def make_row(event: SessionEvent, seq: int, parent_seq: int | None) -> list[Any]
         event.view,
         event.refs,
         event.extra,
+        original,
     )
     return [
         seq,
@@ -157,13 +169,22 @@ def with_origin(row: Sequence[Any], origin: str | None, summary: str | None = No
     """The row of a copy: it says where it happened, and has no body and no tokens of its own. Without an origin, and with
     another summary, it is the place of something that was forgotten."""
     rest = _decode_rest(row[REST])
-    copy = msgspec.structs.replace(rest, origin=origin, usage=None, tokens=0, files=rest.files if origin else ())
+    copy = msgspec.structs.replace(rest, origin=origin, usage=None, tokens=0, extra={}, files=rest.files if origin else ())
     return [*row[:SUMMARY], row[SUMMARY] if origin else summary, None, None, _encode_rest(copy)]
 
 
 def with_record(row: Sequence[Any], record: int | None) -> bytes:
     """The rest of a row whose native record has another number now."""
     return _encode_rest(msgspec.structs.replace(_decode_rest(row[REST]), record=record))
+
+
+def copied(rest: bytes) -> tuple[str | None, int | None]:
+    """Of a row's rest: where the event happened, when this is a reference to it; and the hash of what it is a copy of."""
+    try:
+        found = _decode_rest(rest)
+    except (msgspec.DecodeError, UnicodeDecodeError):  # Damaged: the doctor has it derived again, and this is a part of that.
+        return None, None
+    return found.origin, found.original
 
 
 def record_of(row: Sequence[Any]) -> int | None:
@@ -245,7 +266,8 @@ class _Open:
         self.kinds.add((kind, tool, flags & ERROR))
         self.bodies.append(body)
         self.length += len(body)
-        self.texts[_COLUMN.get(kind, 2)].append(body)
+        if not is_own(tool):
+            self.texts[_COLUMN.get(kind, 2)].append(body)
 
     def close(self) -> Segment:
         data = b"".join(self.bodies)
@@ -260,7 +282,7 @@ class _Open:
             last_seq=self.last_seq,
             length=len(data),
             hash=blake2b(data, digest_size=16).digest(),
-            body=_compressor.compress(data),
+            body=_packers.pack(data),
             prompt=prompt,
             reply=reply,
             tool=tool,
@@ -270,7 +292,7 @@ class _Open:
 def unpack(body: bytes, length: int, hash_: bytes) -> bytes:
     """The bodies of a segment. Raises StoreError when they are not what was stored."""
     try:
-        data = _decompressor.decompress(body, max_output_size=length)
+        data = _packers.unpack(body, max_output_size=length)
     except zstandard.ZstdError as error:
         raise StoreError(f"a segment cannot be unpacked ({error}); run `runlore doctor`") from None
     if len(data) != length or blake2b(data, digest_size=16).digest() != hash_:
@@ -287,7 +309,7 @@ def pack_records(records: Iterable[Record], first: int) -> list[tuple[int, int, 
 
     def close() -> None:
         data = msgspec.msgpack.encode(chunk)
-        packed.append((first, count, len(data), _fast_compressor.compress(data)))
+        packed.append((first, count, len(data), _packers.pack_fast(data)))
 
     for record in records:
         chunk.append((record.offset, record.data, record.aside))
@@ -303,7 +325,7 @@ def pack_records(records: Iterable[Record], first: int) -> list[tuple[int, int, 
 
 def unpack_records(body: bytes, length: int) -> list[Record]:
     """What `pack_records` packed."""
-    data = _decompressor.decompress(body, max_output_size=length)
+    data = _packers.unpack(body, max_output_size=length)
     chunk = msgspec.msgpack.decode(data, type=list[tuple[int, bytes, str | None]])
     return [Record(line, offset, aside) for offset, line, aside in chunk]
 
@@ -349,7 +371,7 @@ def rebuild(piece: Piece, state: StreamState | None, replaced: dict[int, list[An
         segments=segments,
         natives=[piece.natives[n] for n in place],
         links=[(place[n], parent) for n, parent in piece.links if n in place],
-        originals=[],
+        originals=[(place[n], original) for n, original in piece.originals if n in place],
     )
 
 
@@ -379,6 +401,7 @@ def renumber(piece: Piece, numbers: dict[int, int], fresh: int) -> Piece:
         segments=segments,
         natives=[piece.natives[n] for n in order],
         links=[(place[n], h) for n, h in piece.links],
+        originals=[(place[n], h) for n, h in piece.originals],
     )
 
 
@@ -399,6 +422,8 @@ def redact_record(line: bytes, cleaner: Cleaner) -> bytes:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         loose = read_loosely(line)
         if loose:
+            import json
+
             cleaned = [cleaner.value(value) for value in loose]
             same = all(new is old for new, old in zip(cleaned, loose, strict=True))
             return line if same else " ".join(json.dumps(value, ensure_ascii=False) for value in cleaned).encode("utf-8", "replace")

@@ -21,7 +21,7 @@ from ..errors import StoreBusy, StoreError, StoreTooNew
 from ..model import BLOCK, format_time
 from ..timeline import Tally
 from . import FORGOTTEN
-from ._sqlite_check import Checker
+from ._sqlite_copy import Taker
 from ._sqlite_put import INSERT_EVENT, Again
 from .pieces import (
     LENGTH,
@@ -43,13 +43,16 @@ from .pieces import (
 MIGRATIONS = Path(__file__).parent / "migrations"
 
 
-class SqliteStore(Checker):
+class SqliteStore(Taker):
     """See `Store`: the methods are described there."""
+
+    machine: str | None = None
 
     def __init__(self, path: str, *, read_only: bool = False) -> None:
         self.path = Path(path).expanduser()
         self.url = str(self.path)
         self._again: dict[int, Again] = {}
+        self._to_sum = set()
         self._depth = 0
         try:
             if not read_only:
@@ -58,8 +61,10 @@ class SqliteStore(Checker):
                 os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
             elif not self.path.exists():
                 raise StoreError(f"{self.path}: there is no store yet; run `runlore sync` first")
-            self.db = apsw.Connection(self.url)
+            self.db = _connect(self.path) if read_only else apsw.Connection(self.url)
             self._set_up(read_only)
+        except (apsw.NotADBError, apsw.CorruptError) as error:
+            raise StoreError(f"{self.path} is damaged ({error}); put a backup there, or move it away and run `runlore sync`") from None
         except apsw.Error as error:
             raise StoreError(f"{self.path}: {error}") from None
         except OSError as error:
@@ -121,8 +126,10 @@ class SqliteStore(Checker):
         self._depth = 1
         try:
             yield
+            self._sum_up()
             self.db.execute("commit")
         except BaseException as error:
+            self._to_sum.clear()
             if self.db.in_transaction:
                 self.db.execute("rollback")
             if isinstance(error, apsw.FullError):
@@ -207,8 +214,8 @@ class SqliteStore(Checker):
             (msgspec.msgpack.encode(clean), msgspec.msgpack.encode(totals), session, block),
         )
         changed = 0
-        sql = "select id, first_seq, last_seq, length, hash, body from segments where session = ? and first_seq between ? and ?"
-        for id_, first, last, length, hash_, body in self._all(sql, span):
+        sql = "select first_seq, last_seq, length, hash, body from segments where session = ? and first_seq between ? and ?"
+        for first, last, length, hash_, body in self._all(sql, span):
             rows = [list(row) for row in self._rows(session, first, last)]
             data = unpack(body, length, hash_)
             bodies: list[bytes | None] = []
@@ -228,8 +235,6 @@ class SqliteStore(Checker):
             again = pack_one(rows, bodies)
             self.db.execute("delete from events where session = ? and seq between ? and ?", (session, first, last))
             self.db.executemany(INSERT_EVENT, ((session, *row) for row in rows))
-            self.db.execute("delete from search where rowid = ?", (id_,))
-            self.db.execute("delete from segments where id = ?", (id_,))
             self._write_segment(session, first, last, again)
         return changed
 
@@ -256,7 +261,7 @@ class SqliteStore(Checker):
         self.db.execute("insert into search(search, rank) values ('deletemerge', 0)")
         self.db.execute(f"delete from search where rowid in (select id from segments where session in {these})", (sessions,))
         self.db.execute("insert into search(search, rank) values ('deletemerge', 10)")
-        for table in ("segments", "natives", "events", "streams"):
+        for table in ("segments", "natives", "events", "streams", "calls", "sums"):
             self.db.execute(f"delete from {table} where session in {these}", (sessions,))
         self.db.execute(f"delete from sessions where number in {these}", (sessions,))
         # Native records of one file cannot be told apart by session, so all of the file's go.
@@ -303,7 +308,31 @@ class SqliteStore(Checker):
             raise StoreError(f"{self.path}: {error}; what was removed may still be in the file, run it again") from None
 
 
-def migrations() -> list[tuple[int, str]]:
+def _connect(path: Path) -> apsw.Connection:
+    """For reading. Where we may write, SQLite keeps the index of its log beside the file, as for every reader. Where we may not,
+    a log is read as it is; and where there is none, as beside a copy on a medium that cannot be written, the file alone."""
+    if os.access(path, os.W_OK) and os.access(path.parent, os.W_OK):
+        return apsw.Connection(str(path))
+    log = Path(f"{path}-wal")
+    try:
+        return _connect_as(path, "mode=ro")
+    except (apsw.CantOpenError, apsw.ReadOnlyError):
+        if log.exists() and log.stat().st_size:
+            raise StoreError(f"{path}: its last writes are in {log.name} and cannot be read here; copy both elsewhere") from None
+    return _connect_as(path, "mode=ro&immutable=1")
+
+
+def _connect_as(path: Path, options: str) -> apsw.Connection:
+    db = apsw.Connection(f"{path.absolute().as_uri()}?{options}", flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
+    try:
+        db.execute("select 1 from sqlite_schema").fetchall()  # Only now the files are opened.
+    except apsw.Error:
+        db.close()
+        raise
+    return db
+
+
+def migrations(folder: Path = MIGRATIONS) -> list[tuple[int, str]]:
     """The numbered steps from an empty file to the present format."""
-    files = sorted(MIGRATIONS.glob("[0-9]*.sql"))
+    files = sorted(folder.glob("[0-9]*.sql"))
     return [(int(file.name[:4]), file.read_text(encoding="utf-8")) for file in files]

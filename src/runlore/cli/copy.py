@@ -1,0 +1,60 @@
+"""Copy everything from one store to another, file or server.
+
+FROM and TO are files, or postgresql://… addresses. What is there already is passed over, so a copy that was stopped goes on where
+it stopped, and one that is repeated brings what is new. What else is in TO stays. Afterwards TO is looked at as `runlore doctor`
+does. With --json an object (docs/json.md).
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import closing
+
+import click
+
+from .. import config as settings
+from .. import doctor
+from .. import store as stores
+from ..errors import StoreError
+from ..store.copying import copy
+from ._options import as_json
+from ._out import note, one_line, write_json
+from ._words import count, duration
+from .doctor import Progress
+
+
+@click.command(help=__doc__)
+@click.argument("from_", metavar="FROM")
+@click.argument("to")
+@as_json
+@click.pass_context
+def command(ctx: click.Context, from_: str, to: str, is_json: bool) -> None:
+    began = time.monotonic()
+    if place(from_) == place(to):
+        raise StoreError(f"{one_line(from_)} and {one_line(to)} are the same store")
+    if "://" not in from_ and not os.path.exists(os.path.expanduser(from_)):
+        raise StoreError(f"{from_}: there is no store")
+    with closing(stores.open_store(from_, read_only=True)) as source, closing(stores.open_store(to)) as target:
+        progress = Progress()
+        done = copy(source, target, lambda at, of: progress("sessions", at, of))
+        report = doctor.examine(target, settings.load(), progress=progress)
+        progress.close()
+        names = source.url, target.url
+    problems = [problem for check in report.checks for problem in check.problems]
+    seconds = time.monotonic() - began
+    if is_json:
+        made = {"sessions": done.sessions, "events": done.events, "calls": done.calls, "unchanged": done.unchanged}
+        write_json({"source": names[0], "target": names[1], **made, "problems": problems, "seconds": round(seconds, 3)})
+    else:
+        brought = f"{count(done.sessions, 'session')} with {count(done.events, 'event')}"
+        note(f"copied {brought} to {one_line(names[1])} in {duration(seconds)}; {done.unchanged:,} were there already")
+        for problem in problems:
+            note(f"  {one_line(problem)}")
+        note("the copy is right" if not problems else "the copy is not right; `runlore doctor` says more")
+    ctx.exit(1 if problems else 0)
+
+
+def place(url: str) -> str:
+    """What tells two stores apart."""
+    return url if "://" in url and not url.startswith("sqlite://") else os.path.realpath(os.path.expanduser(url.removeprefix("sqlite://")))

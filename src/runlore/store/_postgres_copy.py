@@ -1,0 +1,83 @@
+"""How the PostgreSQL store takes over what another has: in bulk, in its month, and without touching what is someone else's."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+
+from ..errors import StoreError
+from ..model import parse_time
+from . import Store, Taken
+from ._postgres_check import PostgresChecker
+from ._postgres_put import clean_row, clean_stream, month_of
+from ._postgres_read import Seen
+from ._sqlite_copy import Taker
+
+
+class PostgresTaker(PostgresChecker, Taker):
+    """The part of `PostgresStore` that takes over."""
+
+    source_columns: tuple[str, ...] = ("reader", "author")
+    _keeps_calls = (
+        "where (select author from sessions where number = calls.session) is not distinct from"
+        " (select author from sessions where number = excluded.session)"
+    )
+
+    def take_source(self, row: dict[str, Any]) -> int:
+        row = {**row, "reader": row.get("reader") or self.reader, "author": row.get("author") or self.author}
+        with self.transaction():
+            self._lock_for_writing()
+            found = self._one(
+                "select number from sources where reader = ? and agent = ? and path = ?", (row["reader"], row["agent"], row["path"])
+            )
+            return self._take_source(row, None if found is None else int(found[0]))
+
+    def take_session(self, taken: Taken) -> int:
+        uid, author = taken.session["uid"], taken.session.get("author") or self.author
+        with self.transaction():
+            self._lock_for_writing()
+            names = {"author": author, "machine": taken.session.get("machine") or self.machine}
+            there = self._one("select author from sessions where uid = ?", (uid,))
+            if there is not None and there[0] not in (author, None):  # It stays as it is; this one stands beside it.
+                names |= {"uid": f"{uid}~{author}", "native_session_id": f"{taken.session['native_session_id']}~{author}"}
+            streams = [(block, source, *clean_stream(facts, tally), hash_) for block, source, facts, tally, hash_ in taken.streams]
+            return super().take_session(msgspec.structs.replace(taken, session={**taken.session, **names}, streams=streams))
+
+    def _take_row(self, row: dict[str, Any]) -> int:
+        month = month_of(parse_time(row["started_at"]) if row["started_at"] else None)
+        self._make_month(month)
+        names = [name for name in self._columns() if name in row and name != "number"]
+        sql = (
+            f"insert into sessions (number, {', '.join(names)}) values (?::bigint << 31 | nextval('session_numbers')"
+            f"{', ?' * len(names)}) returning number"
+        )
+        self._seen = Seen()
+        return int(self._one(sql, [month, *(row[name] for name in names)])[0])
+
+    def _take_events(self, number: int, taken: Taken) -> None:
+        flavor = taken.session["flavor"]
+        self.db.copy("events", [clean_row([number, *row], flavor) for row in taken.events])
+
+    def backup(self, path: Path, step: Callable[[int, int], None] | None = None) -> None:
+        """To a file that is a store by itself."""
+        from .copying import copy
+        from .sqlite import SqliteStore
+
+        part = path.with_name(f"{path.name}.{os.getpid()}.part")
+        try:
+            with closing(SqliteStore(str(part))) as target:
+                copy(cast(Store, self), target, step)
+                wrong = target.check_file()
+            if wrong:
+                raise StoreError(f"{path}: the copy is damaged ({wrong[0][0]})")
+            os.replace(part, path)
+        except OSError as error:
+            raise StoreError(f"{path}: {error.strerror}") from None
+        finally:
+            for end in ("", "-wal", "-shm"):
+                Path(f"{part}{end}").unlink(missing_ok=True)

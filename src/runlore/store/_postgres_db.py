@@ -1,0 +1,213 @@
+"""A connection to PostgreSQL that understands the SQL of `_sqlite_….py`, where both databases mean the same by it.
+
+Placeholders are `?` and `?1`; a NUL, which no text of PostgreSQL can hold, becomes the sign for it; what the server or the
+network is to blame for becomes a StoreError. Knows no table.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import lru_cache
+from typing import Any
+
+import psycopg
+from psycopg.types.numeric import Int8Dumper
+
+from ..errors import StoreError, StoreLost
+
+NUL = "\N{SYMBOL FOR NULL}"
+
+PATIENCE_S = 60
+"""How long a server may be away before a sync gives up on it."""
+
+SETTINGS = {
+    "statement_timeout": "10min",  # A merge of the index over words at the end of a large first sync takes a minute or two.
+    "idle_in_transaction_session_timeout": "10min",  # A machine that was closed in mid-sync must not keep the others waiting.
+    "enable_seqscan": "off",  # Every question here has an index; a scan of the words would unpack all of them.
+    "plan_cache_mode": "force_generic_plan",  # The same statements come again and again, and none depends on what it is given.
+    "jit": "off",  # Compiling takes longer than any answer.
+    "work_mem": "64MB",
+    "maintenance_work_mem": "256MB",
+}
+
+FEW = 100
+"""So many rows are inserted one by one; more of them by COPY."""
+
+_PLACE = re.compile(r"\?(\d*)")
+_BYTES = re.compile(r"\bx'([0-9a-f]*)'")
+_AWAY = (psycopg.errors.CannotConnectNow, psycopg.errors.AdminShutdown, psycopg.errors.CrashShutdown)
+_AGAIN = (psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected, psycopg.errors.IdleInTransactionSessionTimeout)
+
+
+class Database:
+    """One connection. Commits every statement by itself unless a transaction was begun."""
+
+    def __init__(self, url: str, name: str, *, read_only: bool = False, patience_s: float = 0) -> None:
+        self.name = name
+        self._url, self._read_only = url, read_only
+        self._has_begun = False
+        self._later: list[tuple[str, Sequence[Any]]] = []
+        """Statements that change something and answer nothing. They are sent with the next question: each round trip takes as long as
+        the server, or the network, needs to wake up."""
+        self._connection = self._connect_within(patience_s)
+        self._nothing = self._last = self._connection.cursor()
+
+    def _connect(self) -> psycopg.Connection[Any]:
+        settings = SETTINGS | ({"default_transaction_read_only": "on"} if self._read_only else {})
+        try:
+            connection = psycopg.connect(self._url, autocommit=True, connect_timeout=10, application_name="runlore")
+            connection.adapters.register_dumper(int, Int8Dumper)  # One plan for each statement, whatever the size of its numbers.
+            connection.execute("select " + ", ".join(f"set_config('{key}', '{value}', false)" for key, value in settings.items()))
+        except psycopg.Error as error:
+            raise StoreError(f"{self.name}: {_first_line(error)}") from None
+        return connection
+
+    def connect_again(self) -> None:
+        """After a connection was lost. Waits for a server that is being restarted. Raises StoreError."""
+        self.close()
+        self._connection = self._connect_within(PATIENCE_S)
+
+    def _connect_within(self, seconds: float) -> psycopg.Connection[Any]:
+        until = time.monotonic() + seconds
+        while True:
+            try:
+                return self._connect()
+            except StoreError:
+                if time.monotonic() > until:
+                    raise
+                time.sleep(0.1)
+
+    def execute(self, sql: str, bindings: Sequence[Any] = ()) -> psycopg.Cursor[Any]:
+        if sql.startswith("rollback"):
+            self._later.clear()
+        if self._has_begun and is_plain_write(sql):
+            self._later.append((sql, bindings))
+            return self._nothing
+        for attempt in range(2):
+            try:
+                return self._run(sql, bindings)
+            except StoreLost:
+                if self._has_begun or attempt:
+                    raise
+                self.connect_again()  # Nothing was begun, so nothing is lost by asking again.
+        raise AssertionError("returned or raised")
+
+    def _run(self, sql: str, bindings: Sequence[Any]) -> psycopg.Cursor[Any]:
+        """The statement, and before it those that wait, in one round trip."""
+        waiting, self._later = self._later, []
+        with self.told():
+            if not waiting:
+                return self._connection.execute(translate(sql), _bind(sql, bindings))
+            with self._connection.pipeline():
+                for early, values in waiting:
+                    self._last = self._connection.execute(translate(early), _bind(early, values))
+                return self._connection.execute(translate(sql), _bind(sql, bindings))
+
+    def flush(self) -> None:
+        """Sends what waits. Only then is it known that the database takes it."""
+        if self._later:
+            self._run("select 1", ())
+
+    def begin(self, words: str = "") -> None:
+        self.execute(f"begin {words}")
+        self._has_begun = True
+
+    def commit(self) -> None:
+        self.execute("commit")
+        self._has_begun = False
+
+    def rollback(self) -> None:
+        """Ends the transaction, also one that was lost with its connection."""
+        self._has_begun = False
+        self._later.clear()
+        if not self._connection.closed:
+            with suppress(StoreLost):
+                self.execute("rollback")
+
+    def executemany(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
+        values = list(rows)
+        if self._has_begun and len(values) <= FEW:
+            self._later += [(sql, row) for row in values]
+        elif values:
+            self.flush()
+            with self.told(), self._connection.cursor() as cursor:
+                cursor.executemany(translate(sql), [_bind(sql, row) for row in values])
+
+    def copy(self, into: str, rows: Sequence[Sequence[Any]]) -> None:
+        """Adds rows to a table, with its columns: a few together with what waits, many by COPY, which takes two round trips."""
+        if len(rows) <= FEW:
+            self.executemany(f"insert into {into} values (?{', ?' * (len(rows[0]) - 1)})" if rows else "", rows)
+            return
+        self.flush()
+        with self.told(), self._connection.cursor() as cursor, cursor.copy(f"copy {into} from stdin") as copy:
+            write = copy.write_row
+            for row in rows:
+                write(row)
+
+    def changes(self) -> int:
+        """How many rows the last statement changed."""
+        self.flush()
+        return self._last.rowcount
+
+    @property
+    def in_transaction(self) -> bool:
+        return self._has_begun and not self._connection.closed
+
+    @contextmanager
+    def told(self) -> Iterator[None]:
+        """What the database raises as what runlore raises."""
+        try:
+            yield
+        except _AGAIN as error:
+            raise StoreLost(f"{self.name}: {_first_line(error)}") from None
+        except psycopg.errors.NumericValueOutOfRange as error:
+            raise OverflowError(_first_line(error)) from None
+        except psycopg.errors.ReadOnlySqlTransaction:
+            raise StoreError(f"{self.name}: this store was opened for reading") from None
+        except psycopg.Error as error:
+            is_lost = self._connection.closed or isinstance(error, _AWAY)
+            raise (StoreLost if is_lost else StoreError)(f"{self.name}: {_first_line(error)}") from None
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+@lru_cache(maxsize=512)
+def is_plain_write(sql: str) -> bool:
+    """Whether a statement changes something, and answers nothing that anyone waits for."""
+    return sql.lstrip().startswith(("insert", "update", "delete")) and "returning" not in sql
+
+
+def array(numbers: Iterable[int]) -> str:
+    """Numbers as PostgreSQL reads them, for `any(?::bigint[])`: ten times as fast as adapting each."""
+    return "{" + ",".join(map(str, numbers)) + "}"
+
+
+def plain(text: str | None) -> str | None:
+    """The text as a column can hold it."""
+    return without_nul(text) if text else text
+
+
+def without_nul(text: str) -> str:
+    return text.replace("\0", NUL) if "\0" in text else text
+
+
+@lru_cache(maxsize=512)
+def translate(sql: str) -> str:
+    """The same statement for PostgreSQL."""
+    sql = _BYTES.sub(r"'\\x\1'::bytea", sql.replace("%", "%%"))
+    if sql.lstrip().startswith("insert or ignore"):
+        sql = sql.replace("insert or ignore", "insert", 1) + " on conflict do nothing"
+    return _PLACE.sub(lambda match: f"%(p{match[1]})s" if match[1] else "%s", sql)
+
+
+def _bind(sql: str, bindings: Sequence[Any]) -> Any:
+    values = [plain(value) if isinstance(value, str) else value for value in bindings]
+    return {f"p{n}": value for n, value in enumerate(values, 1)} if "?1" in sql else values
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

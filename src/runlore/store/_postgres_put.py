@@ -1,0 +1,335 @@
+"""How the PostgreSQL store keeps a batch, where that is not as SQLite does it: in bulk, and under its author's name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from itertools import groupby
+from typing import Any
+
+import msgspec
+
+from ..adapters import Facts, Source
+from ..errors import StoreError
+from ..model import SCHEMA_VERSION, format_time
+from ..timeline import Tally
+from . import OVERTAKEN, Batch, Piece, Put, Segment
+from ._postgres_calls import PostgresLedger
+from ._postgres_db import array, plain, without_nul
+from ._postgres_words import rows_of
+from ._sqlite_put import Writer, _absolute
+from .pieces import KIND, NATIVE_ID, OFFSET, PARENT, SEQ, SUMMARY, TOOL, TS, bodies_of, clean_facts, hidden_id, outside
+
+MONTHS = 1 << 12
+"""As many as the number of a session has room for: until the year 2311."""
+
+_MARKER = re.compile(r"(\[redacted:[^\s:\]]{1,64}:)[0-9a-f]{6}\]")
+_ADD_NATIVES = "insert into natives select hash, ?, seq from unnest(?::bigint[], ?::bigint[]) n (hash, seq) on conflict do nothing"
+ACTION, CALL = 5, 9
+_TEXTS = (KIND, TOOL, ACTION, CALL, SUMMARY)
+"""The columns of a row with text that may be anything; the native id apart."""
+
+
+class PostgresWriter(PostgresLedger, Writer):
+    """The putting half of `PostgresStore`."""
+
+    def _lock_for_writing(self) -> None:
+        raise AssertionError("the store has it")
+
+    def _make_month(self, month: int) -> None:
+        raise AssertionError("the store has it")
+
+    def put(self, batch: Batch) -> Put:
+        with self.transaction():
+            self._lock_for_writing()
+            done = super().put(self._in_own_name(batch))
+            self.db.flush()  # What cannot be stored is this batch's fault, and no other's.
+        return done
+
+    def _source(self, batch: Batch) -> tuple[int, int]:
+        source = batch.source
+        sql = 'select number, "offset" from sources where reader = ? and agent = ? and path = ?'
+        row = self._one(sql, (self.reader, source.agent, source.path))
+        if row is None:
+            return self._touch(source, batch.adapter_version, batch.redact_version, None), 0
+        return int(row[0]), int(row[1])
+
+    # ── whose session it is ──────────────────────────────────────────────────────────────────────────────────────────
+    def _in_own_name(self, batch: Batch) -> Batch:
+        """The batch with the uids under which its sessions are stored for this author. Nearly always these are its own."""
+        uids = [piece.session_uid for piece in batch.pieces] + [uid for p in batch.pieces if (uid := p.facts.parent_uid)]
+        uids += {kept.call.session_uid for kept in batch.calls}
+        if self._is_alone():
+            return batch
+        sql = (
+            "select uid from sessions where uid = any(?2) and author is distinct from ?1"
+            " union select uid from claims where uid = any(?2)"
+            " and (author = ?1 or session in (select number from sessions where author = ?1))"
+        )
+        if not self._all(sql, (self.author, uids)):
+            return batch
+        names = {piece.session_uid: self._name(piece) for piece in batch.pieces}
+        names |= {uid: stored for uid, stored in self._claims().items() if uid not in names}
+        calls = [
+            msgspec.structs.replace(kept, call=msgspec.structs.replace(kept.call, session_uid=names.get(uid, uid)))
+            for kept in batch.calls
+            for uid in (kept.call.session_uid,)
+        ]
+        return msgspec.structs.replace(batch, pieces=[_renamed(piece, names) for piece in batch.pieces], calls=calls)
+
+    def _is_alone(self) -> bool:
+        """Whether all sessions are this author's."""
+        assert self._seen is not None
+        if self._seen.is_alone is None:
+            sql = "select not exists (select 1 from claims) and not exists (select 1 from sessions where author is distinct from ?)"
+            (self._seen.is_alone,) = self._one(sql, (self.author,))
+        return bool(self._seen.is_alone)
+
+    def _name(self, piece: Piece) -> str:
+        """The uid of the session that a piece belongs to: of this author, of someone else whose records agree, or a second one."""
+        uid = piece.session_uid
+        claim = self._one("select s.number, s.uid, s.author from claims c join sessions s on s.number = c.session"
+                          " where c.author = ? and c.uid = ?", (self.author, uid))  # fmt: skip
+        found = claim or self._one("select number, uid, author from sessions where uid = ?", (uid,))
+        if found is None:
+            return uid
+        number, stored, author = found
+        if author in (self.author, None):
+            if self._agrees(number, piece) is False:
+                self._expel(number, uid)
+            return str(stored)
+        agrees = self._agrees(number, piece)
+        if agrees or (agrees is None and claim is not None):
+            self._claim(self.author, uid, number)
+            return str(stored)
+        return self._second(self.author, uid, month_of(piece.tally.started_at))
+
+    def _agrees(self, session: int, piece: Piece) -> bool | None:
+        """Whether the records that a session and a piece both have are the same; None when they have none in common."""
+        seqs = {h: seq for h, places in self._known(piece.natives).items() for number, seq in places if number == session}
+        if not seqs:
+            sql = "select hash, seq from natives where session = ? and hash = any(?::bigint[])"
+            seqs = dict(self._all(sql, (session, array(filter(None, piece.natives)))))
+        places = [seqs.get(h) if h else row[SEQ] for h, row in zip(piece.natives, piece.rows, strict=True)]
+        wanted = {seq for seq in places if seq is not None}
+        if not wanted:
+            return None
+        (uid,) = self._one("select uid from sessions where number = ?", (session,))
+        low, high = min(wanted), max(wanted)
+        stored = {row[SEQ]: row for row in self._rows(session, low, high)}
+        texts = self.bodies(uid, low, high)
+        compared = False
+        for seq, row, body in zip(places, piece.rows, bodies_of(piece), strict=True):
+            there = stored.get(-1 if seq is None else seq)
+            if there is None or seq is None:
+                continue
+            compared = True
+            if [plain(row[n]) for n in (TS, KIND, TOOL, CALL)] != [there[n] for n in (TS, KIND, TOOL, CALL)]:
+                return False
+            text = None if body is None else body.decode("utf-8", "replace")
+            if there[OFFSET] is not None and _unmarked(text) != _unmarked(texts.get(seq)):
+                return False
+        return compared or None
+
+    def _claim(self, author: str, uid: str, session: int) -> None:
+        sql = "insert into claims values (?, ?, ?) on conflict (author, uid) do update set session = excluded.session"
+        self.db.execute(sql, (author, uid, session))
+        if self._seen is not None:
+            self._seen.claims = None
+
+    def _second(self, author: str, uid: str, month: int) -> str:
+        """The uid of this author's own session, beside someone else's."""
+        name = f"{uid}~{author}"
+        number = self._number(name)
+        if number is None:
+            flavor, _, native_id = name.partition(":")
+            number = self._add_session(name, flavor, native_id, month, None, None, author)
+        self._claim(author, uid, number)
+        return name
+
+    def _expel(self, session: int, uid: str) -> None:
+        """Someone else's records in a session of this author turn out to be others: they are derived again, as a session of their own."""
+        sql = "select block, number, author from streams join sources on number = source where session = ? and author != ?"
+        for block, source, author in self._all(sql, (session, self.author)):
+            self._take_out(session, block, is_damaged=False)
+            self._again.pop(session, None)
+            self.db.execute("update sources set adapter_version = ? where number = ?", (OVERTAKEN, source))
+            self._second(author, uid, session >> 31)
+
+    def _session(self, flavor: str, piece: Piece, batch: Batch) -> int:
+        number = self._number(piece.session_uid)
+        if number is not None:
+            self._make_month(number >> 31)  # It may be gone with all that was in it.
+            return number
+        source = batch.source
+        native_id = piece.facts.native_session_id
+        return self._add_session(
+            piece.session_uid, flavor, native_id, month_of(piece.tally.started_at), source.machine or self.machine, source.path, self.author
+        )
+
+    def _add_session(self, uid: str, flavor: str, native_id: str, month: int, machine: str | None, path: str | None, author: str) -> int:
+        self._make_month(month)
+        now = format_time(datetime.now(UTC))
+        row = self._one(
+            "insert into sessions (number, uid, flavor, native_session_id, machine, author, source_path, discovered_at, ingested_at,"
+            " schema_version) values (?::bigint << 31 | nextval('session_numbers'), ?, ?, ?, ?, ?, ?, ?, ?, ?) returning number",
+            (month, uid, flavor, native_id, machine, author, path, now, now, SCHEMA_VERSION),
+        )
+        number = int(row[0])
+        if self._seen is not None:
+            self._seen.numbers[uid] = number
+            self._seen.fresh.add(number)
+        return number
+
+    def _blocks(self, session: int, source: int, *, fresh: bool) -> list[int]:
+        is_new = self._seen is not None and session in self._seen.fresh
+        return [self._add_block(session, source)] if is_new else super()._blocks(session, source, fresh=fresh)
+
+    def _add_block(self, session: int, source: int) -> int:
+        empty, tally = msgspec.msgpack.encode(Facts(native_session_id="")), msgspec.msgpack.encode(Tally())
+        sql = "insert into streams select ?1, coalesce(max(block) + 1, 0), ?2, ?3, ?4, '' from streams where session = ?1 returning block"
+        return int(self._one(sql, (session, source, empty, tally))[0])
+
+    def _fold_all(self, source: int) -> None:
+        """In one question for all sessions of the source: each costs a round trip."""
+        sql = (
+            "select s.session, s.facts, s.tally, s.hash, q.path, q.size, q.missing_at,"
+            " (select coalesce(max(seq), -1) from events e where e.session = s.session)"
+            " from streams s join sources q on q.number = s.source where s.hash != x''"
+            " and s.session in (select session from streams where source = ?) order by s.session, s.block"
+        )
+        for session, rows in groupby(self._all(sql, (source,)), key=lambda row: row[0]):
+            streams = list(rows)
+            self._write_sums(session, *self._summed([row[1:7] for row in streams], streams[0][7]))
+
+    def _known(self, hashes: Sequence[int]) -> dict[int, list[tuple[int, int]]]:
+        """As far as this author's sessions go, and those that they have as well: nobody else's records can stand for theirs."""
+        found: dict[int, list[tuple[int, int]]] = {}
+        wanted = [h for h in hashes if h]
+        sql = (
+            "select n.hash, n.session, n.seq from natives n join sessions s on s.number = n.session where n.hash = any(?1::bigint[])"
+            " and (s.author = ?2 or s.author is null or exists (select 1 from claims c where c.author = ?2 and c.session = n.session))"
+        )
+        for h, session, seq in self._all(sql, (array(wanted), self.author)) if wanted else ():
+            found.setdefault(h, []).append((session, seq))
+        return found
+
+    # ── rows ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+    def _write(self, session: int, home: int, piece: Piece, blocks: list[int]) -> None:
+        flavor = piece.session_uid.partition(":")[0]
+        self.db.copy("events", list(self._event_rows(session, flavor, piece, blocks)))
+        natives = [(h, _absolute(row[SEQ], blocks)) for h, row in zip(piece.natives, piece.rows, strict=True) if h]
+        natives += [(h, _absolute(piece.rows[n][SEQ], blocks)) for n, h in piece.originals]
+        if natives:
+            self.db.execute(_ADD_NATIVES, (session, array(h for h, _ in natives), array(seq for _, seq in natives)))
+        self._write_segments(session, [(_absolute(s.first_seq, blocks), _absolute(s.last_seq, blocks), s) for s in piece.segments])
+        packed = clean_stream(msgspec.msgpack.encode(piece.facts), msgspec.msgpack.encode(piece.tally))
+        sql = "update streams set facts = ?, tally = ?, hash = ? where session = ? and block = ?"
+        self.db.execute(sql, (*packed, piece.hash, session, home))
+
+    def _event_rows(self, session: int, flavor: str, piece: Piece, blocks: list[int]) -> Iterator[Sequence[Any]]:
+        for row in piece.rows:
+            seq, parent = _absolute(row[SEQ], blocks), row[PARENT]
+            if parent is not None:
+                parent = outside(parent) if parent < 0 else _absolute(parent, blocks)
+                # What stands in for a copy may be numbered in a later block, and is then no parent.
+                parent = parent if parent < seq else None
+            yield clean_row([session, seq, *row[1:PARENT], parent, *row[PARENT + 1 :]], flavor)
+
+    def _write_segment(self, session: int, first: int, last: int, segment: Segment) -> None:
+        self._write_segments(session, [(first, last, segment)])
+
+    def _write_segments(self, session: int, segments: list[tuple[int, int, Segment]]) -> None:
+        if not segments:
+            return
+        low = top = session << 20
+        ids: dict[int, int] = {}
+        if self._seen is not None and session in self._seen.fresh:
+            self._seen.fresh.discard(session)
+        else:
+            sql = "select first_seq, id, max(id) over () from segments where session = ?"
+            wanted = {first for first, _, _ in segments}
+            for first, id_, last_id in self._all(sql, (session,)):
+                top = last_id + 1
+                if first in wanted:
+                    ids[first] = id_
+        if ids:
+            self._drop_segments("session = ? and id = any(?::bigint[])", (session, array(ids.values())))
+        rows = []
+        for first, last, segment in segments:
+            id_ = ids.get(first)
+            if id_ is None:
+                id_, top = top, top + 1
+            if id_ > low | 0xFFFFF:
+                raise StoreError("a session has more than a million segments")
+            rows.append((id_, session, first, last, segment))
+        self.db.copy("segments", [(*row[:4], row[4].length, row[4].hash, row[4].body) for row in rows])
+        self.db.copy("search", [words for id_, _, _, _, segment in rows for words in rows_of(session, id_, segment)])
+
+    def _drop_segments(self, where: str, bindings: tuple[Any, ...]) -> None:
+        gone = self._all(f"delete from segments where {where} returning session, id", bindings)
+        if gone:
+            sql = "delete from search where session = any(?::bigint[]) and id = any(?::bigint[])"
+            self.db.execute(sql, (array({session for session, _ in gone}), array(id_ for _, id_ in gone)))
+
+    # ── sources ──────────────────────────────────────────────────────────────────────────────────────────────────────
+    def touch(self, source: Source, *, adapter_version: int, redact_version: str, problem: str | None = None) -> None:
+        with self.transaction():
+            number = self._touch(source, adapter_version, redact_version, problem)
+            if problem is not None:  # It may be there again, or have another size, and its sessions say so.
+                self._fold_all(number)
+
+    def _touch(self, source: Source, adapter_version: int, redact_version: str, problem: str | None) -> int:
+        return int(
+            self._one(
+                "insert into sources (reader, author, agent, path, root, machine, size, mtime_ns, inode, adapter_version, redact_version,"
+                " discovered_at, problem) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) on conflict (reader, agent, path) do update set"
+                " size = excluded.size, mtime_ns = excluded.mtime_ns, inode = excluded.inode, problem = excluded.problem,"
+                " missing_at = null returning number",
+                (
+                    self.reader, self.author, source.agent, source.path, source.root, source.machine, source.size, source.mtime_ns,
+                    source.inode, adapter_version, redact_version, format_time(datetime.now(UTC)), problem,
+                ),
+            )[0]
+        )  # fmt: skip
+
+    def set_places(self, found: dict[str, tuple[str | None, str | None, str | None]]) -> None:
+        names = self._claims() if found else {}
+        super().set_places({names.get(uid, uid): places for uid, places in found.items()})
+        self.db.flush()
+
+
+def clean_row(row: list[Any], flavor: str) -> list[Any]:
+    """A row, with its session before it, as the columns of `events` can hold it."""
+    for n in _TEXTS:
+        if row[n + 1] and "\0" in row[n + 1]:
+            row[n + 1] = plain(row[n + 1])
+    native_id = row[NATIVE_ID + 1]
+    if native_id and "\0" in native_id:  # Its hash must stay what it is.
+        row[NATIVE_ID + 1] = hidden_id(flavor, native_id)
+    return row
+
+
+def clean_stream(facts: bytes, tally: bytes) -> tuple[bytes, bytes]:
+    """What is packed of a stream, as it is compared with columns that have no NUL."""
+    said = clean_facts(msgspec.msgpack.decode(facts, type=Facts), without_nul)
+    total = msgspec.msgpack.decode(tally, type=Tally)
+    return msgspec.msgpack.encode(said), msgspec.msgpack.encode(msgspec.structs.replace(total, first_prompt=plain(total.first_prompt)))
+
+
+def month_of(moment: datetime | None) -> int:
+    """The month of a time, counted from 1970; the first and the last stand for what lies beyond, and for no time at all."""
+    return 0 if moment is None else min(max((moment.year - 1970) * 12 + moment.month - 1, 0), MONTHS - 1)
+
+
+def _renamed(piece: Piece, names: dict[str, str]) -> Piece:
+    uid, facts = names.get(piece.session_uid, piece.session_uid), piece.facts
+    if facts.parent_uid in names and names[facts.parent_uid] != facts.parent_uid:
+        facts = msgspec.structs.replace(facts, parent_uid=names[facts.parent_uid])
+    return msgspec.structs.replace(piece, session_uid=uid, facts=facts)
+
+
+def _unmarked(text: str | None) -> str:
+    """The text without what another key makes of the same secret."""
+    return _MARKER.sub(r"\1]", plain(text or "") or "")

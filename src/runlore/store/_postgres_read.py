@@ -1,0 +1,300 @@
+"""What the PostgreSQL store answers in other words than SQLite. Nothing here writes."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+import zstandard
+
+from ..adapters import Position, Source
+from ..errors import StoreError
+from ..model import format_time
+from . import Filter, Resume, SegmentEvent, SessionLine, SourceState
+from ._postgres_db import Database, array
+from ._postgres_words import COLUMNS, PROVED, Asked, ask, columns_with
+from ._sqlite_read import _LINE, _SORTS, _WHOLE_PATH, Reader
+from .pieces import ERROR, segment_event, unpack
+
+REMEMBERED = 100
+"""Phrases of which it is known where they are."""
+
+
+class Seen:
+    """What a transaction that holds the lock knows. A question costs ten times as long as its answer."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[str, int] = {}
+        self.fresh: set[int] = set()
+        """Sessions that were made, and of which nothing is written yet."""
+        self.tombstones: set[str] | None = None
+        self.claims: dict[str, str] | None = None
+        self.is_alone: bool | None = None
+
+
+class PostgresReader(Reader):
+    """The reading half of `PostgresStore`."""
+
+    db: Database  # type: ignore[assignment]  # It understands the same statements.
+    machine: str | None
+    author: str
+    _counted: tuple[Any, dict[int, int]] | None = None
+    _phrases: tuple[str, dict[Asked, dict[int, frozenset[str]]]] = ("", {})
+    _seen: Seen | None = None
+    """While this store alone may write, what was asked of the database need not be asked again."""
+
+    @property
+    def reader(self) -> str:
+        """Who reads the sources that this store is told of."""
+        return f"{self.author}@{self.machine}"
+
+    def _number(self, uid: str) -> int | None:
+        if self._seen is None:
+            return super()._number(uid)
+        found = self._seen.numbers.get(uid)
+        if found is None and (found := super()._number(uid)) is not None:
+            self._seen.numbers[uid] = found
+        return found
+
+    def tombstones(self) -> set[str]:
+        if self._seen is None:
+            return super().tombstones()
+        if self._seen.tombstones is None:
+            self._seen.tombstones = super().tombstones()
+        return self._seen.tombstones
+
+    # ── sessions ─────────────────────────────────────────────────────────────────────────────────────────────────────
+    def _columns(self) -> list[str]:
+        sql = "select attname from pg_attribute where attrelid = 'sessions'::regclass and attnum > 0 and not attisdropped order by attnum"
+        return [name for (name,) in self._all(sql)]
+
+    def sessions(self, chosen: Filter, *, sort: str = "ended", limit: int | None = None, offset: int = 0) -> list[SessionLine]:
+        where, bindings = where_of(chosen)
+        order = _SORTS[sort].replace(" desc", " desc nulls last")
+        sql = f"select {_LINE} from sessions {where} order by {order}, uid limit ? offset ?"
+        return [SessionLine(*row) for row in self._all(sql, (*bindings, limit, offset))]
+
+    def uids(self, chosen: Filter) -> list[str]:
+        where, bindings = where_of(chosen)
+        return [uid for (uid,) in self._all(f"select uid from sessions {where}", bindings)]
+
+    def count(self, chosen: Filter) -> int:
+        where, bindings = where_of(chosen)
+        (count,) = self._one(f"select count(*) from sessions {where}", bindings)
+        return int(count)
+
+    def numbers(self, chosen: Filter) -> set[int]:
+        where, bindings = where_of(chosen)
+        (found,) = self._one(f"select array_agg(number) from sessions {where}", bindings)
+        return set(found or ())
+
+    def lines(self, numbers: Sequence[int]) -> dict[int, SessionLine]:
+        sql = f"select number, {_LINE} from sessions where number = any(?::bigint[])"
+        return {number: SessionLine(*line) for number, *line in (self._all(sql, (array(numbers),)) if numbers else ())}
+
+    def newest(self, numbers: Sequence[int], *, by: str = "ended") -> list[int]:
+        column = {"ended": "ended_at", "started": "started_at"}[by]
+        sql = f"select number from sessions where number = any(?::bigint[]) order by {column} desc nulls last, uid"
+        return [number for (number,) in self._all(sql, (array(numbers),))] if numbers else []
+
+    # ── the index ────────────────────────────────────────────────────────────────────────────────────────────────────
+    def postings(self, term: str, *, prefix: bool = False, column: str | None = None) -> list[int]:
+        asked = ask(term, prefix=prefix)
+        if asked is None:
+            return []
+        columns = COLUMNS[:2] if column == "said" else (column,) if column else COLUMNS
+        if asked.phrase is not None:
+            return [id_ for id_, places in self._proved(asked).items() if not places.isdisjoint(columns)]
+        where = " or ".join(f"{name} @@ ?1::tsquery" for name in columns)
+        (found,) = self._one(f"select array_agg(id) from search where {where}", (asked.query,))
+        return sorted(set(found or ()))
+
+    def _proved(self, asked: Asked) -> dict[int, frozenset[str]]:
+        """The segments that have a phrase, ascending, and in which columns. Remembered until something is written: a search asks for the
+        same phrase in several columns."""
+        (version,) = self._one("select pg_current_snapshot()::text")
+        if self._phrases[0] != version or len(self._phrases[1]) >= REMEMBERED:
+            self._phrases = version, {}
+        known = self._phrases[1]
+        if asked not in known:
+            where = " or ".join(f"{name} @@ ?1::tsquery" for name in COLUMNS)
+            # What has several parts may have the words in different ones.
+            sql = f"select array_agg(distinct id) from search where {where} or id in (select id from search where part > 0)"
+            (found,) = self._one(sql, (asked.query,))
+            known[asked] = dict(sorted(self._prove(found or [], asked.phrase or b"")))
+        return known[asked]
+
+    def _prove(self, ids: list[int], phrase: bytes) -> Iterator[tuple[int, frozenset[str]]]:
+        sql = "select id, stream from search where session = any(?::bigint[]) and id = any(?::bigint[]) and part = 0"
+        for at in range(0, len(ids), PROVED):
+            some = ids[at : at + PROVED]
+            for id_, stream in self._all(sql, (array({id_ >> 20 for id_ in some}), array(some))):
+                try:
+                    places = columns_with(stream, phrase)
+                except zstandard.ZstdError:
+                    places = frozenset(COLUMNS)  # The text itself will tell.
+                if places:
+                    yield id_, places
+
+    def segment(self, id: int, *, files: bool = True) -> tuple[bytes, list[SegmentEvent]] | None:
+        # One statement, so that the rows are of this body, even when another process derives the session again meanwhile.
+        names = ("seq", "kind", "ts", "tool", f"flags & {ERROR}", "rest" if files else "null::bytea", '"offset"', "length")
+        arrays = ", ".join(f"array_agg(e.{name} order by seq)" if name[0] != "n" else f"array_agg({name})" for name in names)
+        sql = (
+            f"select s.length, s.hash, s.body, l.* from segments s, lateral (select {arrays} from events e where e.session = s.session"
+            ' and e.seq between s.first_seq and s.last_seq and e."offset" is not null) l where s.session = ? and s.id = ?'
+        )
+        row = self._one(sql, (id >> 20, id))
+        if row is None:
+            return None
+        length, hash_, body, *columns = row
+        try:
+            events = [segment_event(event) for event in zip(*columns, strict=True)] if columns[0] else []
+            return unpack(body, length, hash_), events
+        except (UnicodeDecodeError, msgspec.MsgspecError) as error:  # A flipped bit.
+            raise StoreError(f"events of a segment are damaged ({error}); run `runlore doctor`") from None
+
+    def segment_count(self) -> int:
+        return sum(self.sizes().values())
+
+    def sizes(self) -> dict[int, int]:
+        (version,) = self._one("select pg_current_snapshot()::text")  # Which transactions have ended: another when one has written.
+        if self._counted is None or self._counted[0] != version:
+            (found,) = self._one("select array_agg(session) from segments")
+            self._counted = version, Counter(found or ())
+        return self._counted[1]
+
+    # ── sources ──────────────────────────────────────────────────────────────────────────────────────────────────────
+    def sources(self, agent: str | None = None) -> dict[str, SourceState]:
+        """Those that this machine reads for this author: paths mean nothing elsewhere."""
+        sql = (
+            'select number, agent, path, root, machine, size, mtime_ns, inode, "offset", head, tail, records, adapter_version,'
+            " redact_version, missing_at, problem from sources where reader = ? and agent = coalesce(?::text, agent)"
+        )
+        found = {}
+        for number, name, path, root, machine, size, mtime, inode, offset, head, tail, records, *rest in self._all(
+            sql, (self.reader, agent)
+        ):
+            found[path] = SourceState(
+                number=number,
+                source=Source(agent=name, path=path, root=root, machine=machine, size=size, mtime_ns=mtime, inode=inode),
+                position=Position(offset=offset, head=head, tail=tail, records=records),
+                adapter_version=rest[0],
+                redact_version=rest[1],
+                missing_at=rest[2],
+                problem=rest[3],
+            )
+        return found
+
+    def resume(self, source: int) -> Resume:
+        found = super().resume(source)
+        # What is stored under another name is known to its source by its own.
+        names = {stored: uid for uid, stored in self._claims().items() if stored in found.streams}
+        streams = {names.get(uid, uid): state for uid, state in found.streams.items()}
+        return msgspec.structs.replace(found, streams=streams) if names else found
+
+    def _claims(self) -> dict[str, str]:
+        """By uid the one under which it is stored for this author, where that is another."""
+        if self._seen is not None and self._seen.claims is not None:
+            return self._seen.claims
+        sql = "select c.uid, s.uid from claims c join sessions s on s.number = c.session where c.author = ? and s.uid != c.uid"
+        found = dict(self._all(sql, (self.author,)))
+        if self._seen is not None:
+            self._seen.claims = found
+        return found
+
+    def skips(self, source_path: str | None = None) -> list[tuple[str, int, str]]:
+        sql = (
+            'select path, k."offset", reason from skips k join sources on number = source'
+            " where reader = ? and path = coalesce(?::text, path) order by 1, 2"
+        )
+        return self._all(sql, (self.reader, source_path))
+
+    def unredacted(self, version: str, limit: int = 100) -> list[tuple[int, str]]:
+        sql = (
+            "select number, path from sources where redact_version != ? and synced_at is not null and reader = ?"
+            " order by mtime_ns desc, path limit ?"
+        )
+        return self._all(sql, (version, self.reader, limit))
+
+    def stats(self) -> dict[str, Any]:
+        tables = ("sessions", "sources", "events", "segments", "records", "skips")
+        found: dict[str, Any] = {name: self._one(f"select count(*) from {name}")[0] for name in tables}
+        found["body_bytes"] = int(self._one("select coalesce(sum(length), 0) from segments")[0])
+        found["source_bytes"] = int(self._one("select coalesce(sum(size), 0) from sources")[0])
+        sql = (
+            "select coalesce(sum(pg_total_relation_size(oid)), 0) from pg_class"
+            " where relkind = 'r' and relnamespace = current_schema()::regnamespace"
+        )
+        found["file_bytes"] = int(self._one(sql)[0])
+        return found
+
+
+def where_of(chosen: Filter) -> tuple[str, list[Any]]:
+    """The filter as SQL. See `_sqlite_read._where`: the same questions."""
+    parts: list[str] = []
+    bindings: list[Any] = []
+
+    def add(sql: str, *values: Any) -> None:
+        parts.append(sql)
+        bindings.extend(values)
+
+    def like(column: str, pattern: str | None) -> None:
+        if pattern is not None:
+            add(f"lower({column}) ~ ?", glob(pattern.lower(), is_part=True))
+
+    equal = {"flavor": chosen.agent, "domain": chosen.domain, "machine": chosen.machine, "parent_uid": chosen.parent_uid}
+    for column, value in equal.items():
+        if value is not None:
+            add(f"{column} = ?", value)
+    if chosen.name is not None:
+        add("(uid >= ? and uid < ? or native_session_id >= ? and native_session_id < ?)", *[chosen.name, chosen.name + "\U0010ffff"] * 2)
+    if chosen.repo is not None:
+        add("(lower(repo) ~ ? or lower(regexp_replace(repo, '^.*/', '')) ~ ?)", *[glob(chosen.repo.lower())] * 2)
+    if chosen.cwd is not None and _WHOLE_PATH.fullmatch(chosen.cwd):
+        folder = chosen.cwd.rstrip("/\\")
+        add("(cwd = ? or substr(cwd, 1, ?::int) in (?, ?))", folder, len(folder) + 1, folder + "/", folder + "\\")
+    else:
+        like("cwd", chosen.cwd)
+    like("git_branch", chosen.branch)
+    like("model", chosen.model)
+    if chosen.since is not None:
+        add("ended_at >= ?", format_time(chosen.since))
+    if chosen.until is not None:
+        add("started_at < ?", format_time(chosen.until))
+    if chosen.text is not None:
+        add("(strpos(lower(coalesce(title, '')), ?) > 0 or strpos(lower(coalesce(cwd, '')), ?) > 0)", *[chosen.text.lower()] * 2)
+    if chosen.errors:
+        add("errors > 0")
+    if chosen.parents_only and chosen.parent_uid is None:
+        add("coalesce(relation, '') != 'subagent'")
+    return ("where " + " and ".join(parts)) if parts else "", bindings
+
+
+def glob(pattern: str, *, is_part: bool = False) -> str:
+    """A glob of SQLite as a regular expression. One without signs means the whole text, or with `is_part` a part of it."""
+    if is_part and not any(char in pattern for char in "*?["):
+        return _escaped(pattern)
+    made, at = "", 0
+    while at < len(pattern):
+        char = pattern[at]
+        at += 1
+        if char == "[":
+            negative = pattern.startswith("^", at)
+            first = at + negative
+            end = pattern.find("]", first + 1)
+            if end < 0:
+                return "^(?!.*)"  # SQLite finds nothing by a class that does not end.
+            inner = re.sub(r"([\\\[\]^:.=])", r"\\\1", pattern[first:end])
+            made += f"[{'^' if negative else ''}{inner}]"
+            at = end + 1
+        else:
+            made += {"*": ".*", "?": "."}.get(char) or _escaped(char)
+    return f"^{made}$"
+
+
+def _escaped(text: str) -> str:
+    return re.sub(r"([^\w\s])", r"\\\1", text)

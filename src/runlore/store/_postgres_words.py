@@ -1,0 +1,102 @@
+"""The index over words in PostgreSQL: what is stored of a segment's text, and which segments have a word or a phrase.
+
+Words are cut by the tokenizer of SQLite's index, so both stores find the same. PostgreSQL has each word of a segment once, in a
+tsvector without positions, and GIN over these: words and prefixes are answered by the index alone. All words in their order are
+kept packed beside them, and prove phrases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import apsw
+import msgspec
+import zstandard
+
+from . import Segment
+
+COLUMNS = ("prompt", "reply", "tool")
+
+LONGEST = 500
+"""Characters of a word that the index has: it takes words of up to 2,046 bytes. A longer one is proved like a phrase."""
+
+PART_BYTES = 500_000
+"""Of words in one row: a tsvector holds a megabyte."""
+
+PROVED = 200
+"""Segments whose words are fetched at a time."""
+
+_compress = zstandard.ZstdCompressor(level=1).compress
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """A word or phrase: `query` is for the index, and what it finds is proved by `phrase` when there is one."""
+
+    query: str
+    phrase: bytes | None
+
+
+def rows_of(session: int, id_: int, segment: Segment) -> Iterator[tuple[Any, ...]]:
+    """The rows of table `search` for a segment, each (session, id, part, prompt, reply, tool, stream)."""
+    words = [cut(text) for text in (segment.prompt, segment.reply, segment.tool)]
+    stream = "\n".join(f" {' '.join(column)} " for column in words).encode()
+    parts = [list(_parts({word[:LONGEST] for word in column})) for column in words]
+    for part in range(max(1, *map(len, parts))):
+        columns = (column[part] if part < len(column) else None for column in parts)
+        yield (session, id_, part, *columns, _compress(stream) if part == 0 else None)
+
+
+def ask(term: str, *, prefix: bool) -> Asked | None:
+    """What to ask for a term; None when there is no word in it."""
+    words = cut(term.encode("utf-8", "replace"))
+    if not words:
+        return None
+    marks = [""] * (len(words) - 1) + [":*" if prefix else ""]
+    query = " & ".join(f"'{word[:LONGEST]}'{mark}" for word, mark in zip(words, marks, strict=True))
+    is_plain = len(words) == 1 and len(words[0]) <= LONGEST
+    return Asked(query, None if is_plain else f" {' '.join(words)}{'' if prefix else ' '}".encode())
+
+
+def columns_with(stream: bytes, phrase: bytes) -> frozenset[str]:
+    """The columns that have the phrase in a packed stream."""
+    text = zstandard.decompress(stream)
+    if phrase not in text:
+        return frozenset()
+    return frozenset(column for column, line in zip(COLUMNS, text.split(b"\n"), strict=False) if phrase in line)
+
+
+def cut(text: bytes) -> list[str]:
+    """The words of a text, in order, as SQLite's index sees them."""
+    try:
+        words: list[str] = _tokenizer()(text)
+    except UnicodeError:
+        words = _tokenizer()(text.decode("utf-8", "replace").encode())
+    return words
+
+
+@cache
+def _tokenizer() -> Any:
+    tokenizer = apsw.Connection(":memory:").fts5_tokenizer("unicode61", ["remove_diacritics", "2"])
+    return lambda text: tokenizer(text, apsw.FTS5_TOKENIZE_DOCUMENT, None, include_offsets=False, include_colocated=False)
+
+
+def _parts(words: set[str]) -> Iterator[str]:
+    """The words as PostgreSQL reads them: in one piece, nearly always."""
+    if not words:
+        return
+    text = " ".join(words)
+    if len(text) * 4 < PART_BYTES or len(text.encode()) < PART_BYTES:
+        yield text
+        return
+    part: list[str] = []
+    size = 0
+    for word in sorted(words):
+        part.append(word)
+        size += len(word.encode()) + 1
+        if size >= PART_BYTES:
+            yield " ".join(part)
+            part, size = [], 0
+    if part:
+        yield " ".join(part)

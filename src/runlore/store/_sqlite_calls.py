@@ -1,0 +1,328 @@
+"""The ledger in the SQLite store: calls are kept, priced, and added up."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from typing import Any
+
+import apsw
+
+from ..model import Call, format_time
+from . import Billed, CallFilter, CallSum, Filter, Kept, PriceRow
+from ._sqlite_read import Reader, _where
+from .calls import COLUMNS, PRICED, SIDECHAIN, from_row, hash_of, to_row
+
+_CALL = ", ".join(f"c.{name}" for name in COLUMNS)
+_IS_SAME = f"excluded.usd is null and ({', '.join(PRICED)}) is ({', '.join(f'excluded.{name}' for name in PRICED)})"
+_PRICE = ("usd", "basis", "price_source", "price_since", "price_match", "price_name", "price_above", "price_notes")
+_PUT = (
+    f"insert into calls (hash, session, {', '.join(COLUMNS)}, {', '.join(_PRICE)})"
+    f" values (?, ?{', ?' * (len(COLUMNS) + len(_PRICE))})"
+    " on conflict (hash) do update set session = excluded.session, "
+    + ", ".join(f"{name} = excluded.{name}" for name in COLUMNS)
+    # One more copy that does not count is no reason to price a call anew.
+    + f", usd = iif({_IS_SAME}, usd, excluded.usd), old_usd = iif({_IS_SAME}, old_usd, null)"
+    + "".join(f", {name} = iif(excluded.usd is null, {name}, excluded.{name})" for name in _PRICE[1:])
+)
+_SET_PRICE = f"update calls set {' = ?, '.join(_PRICE)} = ? where hash = ?"
+_PRICE_COLUMNS = (
+    "c.hash, c.usd, c.basis, c.price_source, c.price_since, c.price_match, c.price_name, c.price_above, c.price_notes, c.old_usd"
+)
+
+_SEQ = COLUMNS.index("seq")
+
+_PART = 1_000_000
+"""Money is added up in two parts, whole ones of this and the rest: what one call may cost at most would overflow after 92 calls."""
+
+_SLOT = 900
+"""Seconds. Every time zone of today differs from UTC by a multiple of it, so sums over slots become sums over local days."""
+
+_START = datetime(1970, 1, 1, tzinfo=UTC)
+
+_SUMS = {
+    "calls": "count(*)",
+    "input_tokens": "sum(c.input_tokens)",
+    "output_tokens": "sum(c.output_tokens)",
+    "cache_read_tokens": "sum(c.cache_read_tokens)",
+    "cache_write_5m_tokens": "sum(c.cache_write_5m_tokens)",
+    "cache_write_1h_tokens": "sum(c.cache_write_1h_tokens)",
+    "reasoning_tokens": "sum(c.reasoning_tokens)",
+    "web_searches": "sum(c.web_searches)",
+    "whole": f"coalesce(sum(c.usd / {_PART}), 0)",
+    "rest": f"coalesce(sum(c.usd % {_PART}), 0)",
+    "unpriced": "sum((c.usd is null or c.basis = 'none') and (c.model is null or c.model not glob '<*'))",
+    "fuzzy": "coalesce(sum(c.price_match = 'fuzzy'), 0)",
+}
+_LEVELS = {"session": "c.session", "model": "c.model", "flags": "c.flags", "slot": f"unixepoch(c.ts) / {_SLOT}"}
+_PRICED_SUM = "coalesce(sum(c.usd is not null and c.basis != 'none'), 0)"
+_MAKE_SUMS = (
+    f"insert into sums select {', '.join([*_LEVELS.values(), *_SUMS.values(), _PRICED_SUM])}"
+    " from calls c where c.session in (select value from carray(?)) group by 1, 2, 3, 4"
+)
+_USD = f"iif(sum(priced), (sum(whole) * {_PART}.0 + sum(rest)) / 1e12, null)"
+_OUTER = ", ".join(f"sum(g.{name})" for name in _SUMS)
+
+_KEYS = {
+    "agent": "s.flavor",
+    "branch": "s.git_branch",
+    "hour": f"g.slot / {3600 // _SLOT}",
+    "machine": "s.machine",
+    "model": "g.model",
+    "price_match": "g.price_match",
+    "price_name": "g.price_name",
+    "price_notes": "g.price_notes",
+    "project": "coalesce(s.repo, s.cwd)",
+    "session": "coalesce(t.top, s.uid)",
+    "subagent": f"case when s.relation = 'subagent' then s.uid when g.flags & {SIDECHAIN} then 'sidechain' else 'main' end",
+}
+_EPOCH = 719_163
+"""The ordinal of 1970-01-01. Counting seconds from day 1 on, none are negative, and division always rounds the same way."""
+
+_TOPS = (
+    "with recursive tops (uid, number, top) as ("
+    "select uid, number, uid from sessions where coalesce(relation, '') != 'subagent'"
+    " union all select s.uid, s.number, tops.top from tops join sessions s on s.parent_uid = tops.uid and s.relation = 'subagent') "
+)
+_BELOW = (
+    "(with recursive below (uid) as (select ? union"
+    " select s.uid from below join sessions s on s.parent_uid = below.uid and s.relation = 'subagent')"
+    " select number from sessions where uid in below)"
+)
+
+
+class Ledger(Reader):
+    """The part of `SqliteStore` that counts and prices."""
+
+    _to_sum: set[int]
+    """Sessions whose calls changed in the open transaction."""
+
+    def transaction(self) -> AbstractContextManager[None]:
+        raise AssertionError("the store has it")
+
+    # ── sums ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+    def sum_calls(self, by: Sequence[str], chosen: CallFilter, offsets: Sequence[tuple[int, int]] = ()) -> list[CallSum]:
+        keys = [_day(offsets) if name == "day" else _KEYS[name] for name in by]
+        prices = [name for name in by if name.startswith("price_")]
+        table, bindings = _calls_in(chosen, prices) if prices else _sums_in(chosen)
+        where, more = self._calls_where(chosen)
+        sql = (
+            f"{_TOPS if 'session' in by else ''}select {''.join(f'{key}, ' for key in keys)}{_OUTER} from {table} g"
+            f"{' join sessions s on s.number = g.session' if any('s.' in key for key in keys) else ''}"
+            f"{' left join tops t on t.number = g.session' if 'session' in by else ''} {where}"
+            f" {'group by ' + ', '.join(map(str, range(1, len(keys) + 1))) if keys else 'having count(*) > 0'}"
+        )
+        return [_sum(row, len(keys)) for row in self._all(sql, [*bindings, *more])]
+
+    def _calls_where(self, chosen: CallFilter) -> tuple[str, list[Any]]:
+        parts: list[str] = []
+        bindings: list[Any] = []
+        if chosen.model is not None:
+            pattern = chosen.model.lower()
+            parts.append("lower(g.model) glob ?")
+            bindings.append(pattern if any(char in pattern for char in "*?[") else f"*{pattern}*")
+        if chosen.session is not None:
+            parts.append(f"g.session in {_BELOW}")
+            bindings.append(chosen.session)
+        if chosen.is_subagent is not None:
+            sub = f"(g.flags & {SIDECHAIN} or g.session in (select number from sessions where relation = 'subagent'))"
+            parts.append(sub if chosen.is_subagent else f"not {sub}")
+        names = ("agent", "repo", "cwd", "branch", "machine")
+        sessions = Filter(parents_only=False, **{name: getattr(chosen, name) for name in names})
+        where, more = _where(sessions)
+        if where:
+            parts.append(f"g.session in (select number from sessions {where})")
+            bindings += more
+        return f"where {' and '.join(parts)}" if parts else "", bindings
+
+    def call_times(self) -> tuple[str, str] | None:
+        first, last = self._one("select (select min(ts) from calls), (select max(ts) from calls)")
+        return None if first is None else (first, last)
+
+    # ── single calls ─────────────────────────────────────────────────────────────────────────────────────────────────
+    def calls(self, hashes: Sequence[int]) -> list[Kept]:
+        sql = f"select s.uid, {_CALL} from carray(?) h join calls c on c.hash = h.value join sessions s on s.number = c.session"
+        rows = self._all(sql, (apsw.carray(array("q", hashes)),)) if hashes else []
+        return [from_row(uid, row) for uid, *row in rows]
+
+    def billed(self, uid: str) -> list[Billed]:
+        return self._billed("s.uid = ?", (uid,))
+
+    def copied_calls(self, uid: str) -> list[Billed]:
+        # The uid stands in the packed copies as it is, so most rows need not be unpacked.
+        found = self._billed("c.superseded is not null and s.uid != ? and instr(c.superseded, cast(? as blob))", (uid, uid))
+        return [one for one in found if any(copy.session_uid == uid for copy in one.kept.superseded)]
+
+    def _billed(self, where: str, bindings: Sequence[Any]) -> list[Billed]:
+        sql = (
+            f"select {_PRICE_COLUMNS}, s.uid, {_CALL} from calls c join sessions s on s.number = c.session"
+            f" where {where} order by c.ts is null, c.ts, c.key"
+        )
+        found = []
+        for row in self._all(sql, bindings):
+            price, old, uid, call = row[:9], row[9], row[10], row[11:]
+            found.append(Billed(kept=from_row(uid, call), price=None if price[1] is None else PriceRow(*price), old_usd=old))
+        return found
+
+    def rewound(self) -> set[str]:
+        sql = (
+            "select uid from sessions where number in (select session from events where parent_seq is not null"
+            " and kind in ('user_msg', 'human_intervention') group by session, parent_seq having count(*) > 1)"
+        )
+        return {uid for (uid,) in self._all(sql)}
+
+    # ── keeping and pricing ──────────────────────────────────────────────────────────────────────────────────────────
+    def _put_calls(self, calls: Iterable[Kept]) -> None:
+        """Keeps calls as they are settled. One of a session that was forgotten has none to belong to."""
+        kept_calls = list(calls)
+        if not kept_calls:
+            return
+        events: dict[str, list[int]] = {}
+        for kept in kept_calls:
+            if kept.event:
+                events.setdefault(kept.call.session_uid, []).append(kept.event)
+        places = {uid: self._seqs(uid, wanted) for uid, wanted in events.items()}
+        # Not by a select in the statement: see `_put_aliases`.
+        numbers = {uid: self._number(uid) for uid in {kept.call.session_uid for kept in kept_calls}}
+        rows = []
+        for kept in kept_calls:
+            call = kept.call
+            if numbers[call.session_uid] is None:
+                continue
+            row = to_row(kept)
+            if kept.event:
+                row[_SEQ] = places[call.session_uid].get(kept.event, call.seq)
+            rows.append([hash_of(call), numbers[call.session_uid], *row, *_price_values(kept.price)])
+        if not rows:
+            return
+        hashes = apsw.carray(array("q", [row[0] for row in rows]))
+        with self.transaction():
+            self._to_sum |= self._sessions_of(hashes)  # What was counted for one session may now count for another.
+            self.db.executemany(_PUT, rows)
+            self._to_sum |= self._sessions_of(hashes)
+
+    def _seqs(self, uid: str, events: list[int]) -> dict[int, int]:
+        """Where events are, by the hash of their native id; of a record that gave none, the one that it follows."""
+        session = self._number(uid)
+        natives = "select n.hash, n.seq from carray(?) c join natives n on n.hash = c.value and n.session = ?"
+        found: dict[int, int] = dict(self._all(natives, (apsw.carray(array("q", events)), session)))
+        rest = [event for event in events if event not in found]
+        if rest:
+            aliases = (
+                "select a.hash, a.seq from (select distinct source from streams where session = ?1) s join carray(?2) c"
+                " join aliases a on a.source = s.source and a.hash = c.value and a.session = ?1"
+            )
+            found |= dict(self._all(aliases, (session, apsw.carray(array("q", rest)))))
+        return found
+
+    def unpriced(self, limit: int = 10_000) -> list[tuple[int, Call]]:
+        sql = f"select c.hash, s.uid, {_CALL} from calls c join sessions s on s.number = c.session where c.usd is null limit ?"
+        return [(h, from_row(uid, row).call) for h, uid, *row in self._all(sql, (limit,))]
+
+    def set_prices(self, prices: Iterable[PriceRow]) -> None:
+        rows = [(*_price_values(price), price.hash) for price in prices]
+        if not rows:
+            return
+        with self.transaction():
+            self.db.executemany(_SET_PRICE, rows)
+            self._to_sum |= self._sessions_of(apsw.carray(array("q", [row[-1] for row in rows])))
+
+    def unprice(self, sources: Sequence[str] | None = None) -> int:
+        with self.transaction():
+            chosen = "usd is not null and basis != 'invoiced'"
+            if sources is not None:
+                chosen += f" and price_match != 'exact' and coalesce(price_source, '') not in (?{', ?' * (len(sources) - 1)})"
+            first = "iif(coalesce(old_usd, 0) = 0, usd, old_usd)"
+            sql = f"update calls set old_usd = {first}, usd = null where {chosen} returning session"
+            changed = [session for (session,) in self._all(sql, tuple(sources or ()))]
+            self._to_sum.update(changed)
+            return len(changed)
+
+    def _sessions_of(self, hashes: Any) -> set[int]:
+        return {n for (n,) in self._all("select distinct session from carray(?) h join calls on hash = h.value", (hashes,))}
+
+    def wrong_sums(self) -> list[int]:
+        made = f"select {', '.join([*_LEVELS.values(), *_SUMS.values(), _PRICED_SUM])} from calls c group by 1, 2, 3, 4"
+        sql = (
+            f"select session from (select * from (select * from ({made}) except select * from sums)"
+            f" union all select * from (select * from sums except select * from ({made})))"
+            f" union select number from sessions s where usd is not (select {_USD} from sums where session = s.number)"
+        )
+        return [session for (session,) in self._all(sql)]
+
+    def _sum_up(self) -> None:
+        """Makes the sums of the sessions whose calls changed. Once for a transaction: a long session comes in many parts."""
+        if not self._to_sum:
+            return
+        sessions = apsw.carray(array("q", sorted(self._to_sum)))
+        self.db.execute("delete from sums where session in (select value from carray(?))", (sessions,))
+        self.db.execute(_MAKE_SUMS, (sessions,))
+        self.db.execute(
+            f"update sessions set usd = (select {_USD} from sums where session = number) where number in (select value from carray(?))",
+            (sessions,),
+        )
+        self._to_sum.clear()
+
+
+def _sums_in(chosen: CallFilter) -> tuple[str, list[Any]]:
+    """The sums of a time. What is not a whole slot, at its beginning and its end, is made from the calls themselves."""
+    since, until = _slot(chosen.since, up=True), _slot(chosen.until, up=False)
+    if since is None and until is None:
+        return "sums", []
+    tests = ["slot is not null", *([] if since is None else [f"slot >= {since}"]), *([] if until is None else [f"slot < {until}"])]
+    table, bindings = f"select * from sums where {' and '.join(tests)}", []
+    for edge in _edges(chosen, since, until):
+        calls, times = _calls_in(edge)
+        table += f" union all select * from {calls}"
+        bindings += times
+    return f"({table})", bindings
+
+
+def _edges(chosen: CallFilter, since: int | None, until: int | None) -> Iterator[CallFilter]:
+    if since is not None and until is not None and until < since:
+        yield chosen
+        return
+    if since is not None and (edge := _START + timedelta(seconds=since * _SLOT)) != chosen.since:
+        yield CallFilter(since=chosen.since, until=edge)
+    if until is not None and (edge := _START + timedelta(seconds=until * _SLOT)) != chosen.until:
+        yield CallFilter(since=edge, until=chosen.until)
+
+
+def _calls_in(chosen: CallFilter, more: Sequence[str] = ()) -> tuple[str, list[Any]]:
+    """The same sums, made of the calls of a time."""
+    times = [(f"c.ts {sign} ?", format_time(time)) for sign, time in ((">=", chosen.since), ("<", chosen.until)) if time is not None]
+    where = f"where {' and '.join(test for test, _ in times)}" if times else ""
+    levels = _LEVELS | {name: f"c.{name}" for name in more}
+    columns = ", ".join(f"{sql} as {name}" for name, sql in {**levels, **_SUMS, "priced": _PRICED_SUM}.items())
+    return f"(select {columns} from calls c {where} group by {', '.join(levels.values())})", [time for _, time in times]
+
+
+def _slot(time: datetime | None, *, up: bool) -> int | None:
+    if time is None:
+        return None
+    slots = (time - _START) / timedelta(seconds=_SLOT)
+    return math.ceil(slots) if up and time.year < 9999 else math.floor(slots)  # There is no time after the last slot of that year.
+
+
+def _price_values(price: PriceRow | None) -> tuple[Any, ...]:
+    if price is None:
+        return (None,) * len(_PRICE)
+    return price.usd, price.basis, price.source, price.since, price.match, price.name, price.above, price.notes
+
+
+def _day(offsets: Sequence[tuple[int, int]]) -> str:
+    """The local date of a slot as an ordinal."""
+    shift = str(offsets[0][1]) if offsets else "0"
+    if len(offsets) > 1:
+        cases = " ".join(f"when g.slot < {-(-start // _SLOT)} then {offset}" for (_, offset), (start, _) in pairwise(offsets))
+        shift = f"case {cases} else {offsets[-1][1]} end"
+    return f"(g.slot * {_SLOT} + {shift} + {_EPOCH * 86_400}) / 86400"
+
+
+def _sum(row: Sequence[Any], keys: int) -> CallSum:
+    *counts, whole, rest, unpriced, fuzzy = row[keys:]
+    return CallSum(tuple(row[:keys]), *[*counts, whole * _PART + rest, unpriced, fuzzy])

@@ -1,0 +1,117 @@
+"""How a store takes over what another has: sources and sessions one by one, each in one transaction, with new numbers.
+
+What is to be taken over, and in which order, is decided by `copying`. Both databases are written to in the same words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from . import Taken
+from ._sqlite_check import Checker
+from ._sqlite_put import INSERT_EVENT, PUT_RECORDS
+from .pieces import LENGTH, OFFSET, pack_one, unpack
+
+
+class Taker(Checker):
+    """The part of `SqliteStore` that takes over."""
+
+    source_columns: tuple[str, ...] = ()
+    _keeps_calls = ""
+    """What must be true of a call that is there, so that another may take its place."""
+
+    @property
+    def session_columns(self) -> list[str]:
+        return [name for name in self._columns() if name != "number"]
+
+    def take_source(self, row: dict[str, Any]) -> int:
+        reader = row.get("reader")
+        if reader:  # In a file there is one source at each path, and its machine says where that is.
+            row = {**row, "machine": row["machine"] or reader.rpartition("@")[2]}
+        with self.transaction():
+            sql = "select number, machine from sources where agent = ? and path = ?"
+            found = self._one(sql, (row["agent"], row["path"]))
+            if found is not None and found[1] != row["machine"]:
+                row = {**row, "path": f"{row['machine']}:{row['path']}"}
+                found = self._one(sql, (row["agent"], row["path"]))
+            return self._take_source(row, None if found is None else int(found[0]))
+
+    def _take_source(self, row: dict[str, Any], number: int | None) -> int:
+        names = [name for name in row if name != "number" and (name in self.source_columns or name not in ("reader", "author"))]
+        quoted = ", ".join(f'"{name}"' for name in names)
+        values = [row[name] for name in names]
+        if number is None:
+            marks = ", ".join("?" * len(names))
+            number = int(self._one(f"insert into sources ({quoted}) values ({marks}) returning number", values)[0])
+        else:
+            changes = ", ".join(f'"{name}" = ?' for name in names)
+            self.db.execute(f"update sources set {changes} where number = ?", (*values, number))
+        return number
+
+    def take_session(self, taken: Taken) -> int:
+        with self.transaction():
+            self._drop_again(str(taken.session["uid"]))
+            number = self._take_row(taken.session)
+            self.db.executemany("insert into streams values (?, ?, ?, ?, ?, ?)", ((number, *row) for row in taken.streams))
+            self._take_events(number, taken)
+            self.db.executemany("insert or ignore into natives values (?, ?, ?)", ((h, number, seq) for h, seq in taken.natives))
+            self._take_segments(number, taken)
+            self._take_calls(number, taken.calls)
+            self._to_sum.add(number)
+        return number
+
+    def _take_events(self, number: int, taken: Taken) -> None:
+        self.db.executemany(INSERT_EVENT, ((number, *row) for row in taken.events))
+
+    def _drop_again(self, uid: str) -> None:
+        """What is there of the session: it was taken over before, and has changed since."""
+        number = self._number(uid)
+        if number is None:
+            return
+        self._drop_segments("session = ?", (number,))
+        for table in ("natives", "events", "streams", "calls", "aliases"):
+            self.db.execute(f"delete from {table} where session = ?", (number,))
+        self.db.execute("delete from sessions where number = ?", (number,))
+
+    def _take_row(self, row: dict[str, Any]) -> int:
+        names = [name for name in self._columns() if name in row and name != "number"]
+        sql = f"insert into sessions ({', '.join(names)}) values ({', '.join('?' * len(names))}) returning number"
+        return int(self._one(sql, [row[name] for name in names])[0])
+
+    def _take_segments(self, number: int, taken: Taken) -> None:
+        at = 0
+        for first, last, length, hash_, body in taken.segments:
+            data = unpack(body, length, hash_)
+            while at < len(taken.events) and taken.events[at][0] < first:
+                at += 1
+            end = at
+            while end < len(taken.events) and taken.events[end][0] <= last:
+                end += 1
+            rows = [list(row) for row in taken.events[at:end]]
+            bodies = [None if row[OFFSET] is None else data[row[OFFSET] : row[OFFSET] + row[LENGTH]] for row in rows]
+            self._write_segment(number, first, last, pack_one(rows, bodies))
+            at = end
+
+    def _take_calls(self, number: int, calls: Sequence[dict[str, Any]]) -> None:
+        if not calls:
+            return
+        names = [name for name in calls[0] if name != "session"]
+        changes = ", ".join(f"{name} = excluded.{name}" for name in ("session", *names))
+        sql = (
+            f"insert into calls (session, {', '.join(names)}) values (?{', ?' * len(names)})"
+            f" on conflict (hash) do update set {changes} {self._keeps_calls}"
+        )
+        self.db.executemany(sql, ((number, *(call[name] for name in names)) for call in calls))
+
+    def take_rest(self, source: int, records: Sequence[Any], skips: Sequence[Any], aliases: Sequence[Any]) -> None:
+        with self.transaction():
+            for table in ("records", "skips", "aliases"):
+                self.db.execute(f"delete from {table} where source = ?", (source,))
+            self.db.executemany(PUT_RECORDS, ((source, *row) for row in records))
+            self.db.executemany("insert or ignore into skips values (?, ?, ?)", ((source, *row) for row in skips))
+            self.db.executemany("insert or ignore into aliases values (?, ?, ?, ?)", ((source, *row) for row in aliases))
+
+    def take_tombstones(self, rows: Sequence[tuple[str, str]]) -> None:
+        with self.transaction():
+            self.db.executemany("insert or ignore into tombstones values (?, ?)", rows)

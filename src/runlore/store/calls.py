@@ -1,0 +1,68 @@
+"""API calls as a store keeps them: from a `Call` to a row of the ledger, and back. Pure; knows no database and no price."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from ..model import Call, format_time, parse_time
+from . import Kept
+from .pieces import native_hash
+
+SIDECHAIN, SUM = 1, 2
+
+COLUMNS = (
+    "key", "seq", "ts", "provider", "model", "tier", "region", "flags", "input_tokens", "output_tokens", "cache_read_tokens",
+    "cache_write_5m_tokens", "cache_write_1h_tokens", "reasoning_tokens", "web_searches", "invoiced", "request_id", "superseded",
+)  # fmt: skip
+"""What is kept of a call, besides its hash and its session. `seq` is where its event is now; in the copies it says nothing."""
+PRICED = (*COLUMNS[2:13], "web_searches", "invoiced")
+"""What the price of a call follows from."""
+_PRICED = [COLUMNS.index(name) for name in PRICED]
+_PLAIN = ("key", "seq", "provider", "model", "tier", "region", *COLUMNS[8:17])
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(tuple[Call, ...]).decode
+
+
+def hash_of(call: Call) -> int:
+    """What the ledger finds a call by: the same for every copy of it."""
+    return native_hash(call.flavor, "call:" + call.key)
+
+
+def costs_alike(one: Call, other: Call) -> bool:
+    """Whether everything that a price follows from is the same."""
+    return _priced(one) == _priced(other)
+
+
+def _priced(call: Call) -> list[Any]:
+    row = to_row(Kept(call=call))
+    return [row[n] for n in _PRICED]
+
+
+def to_row(kept: Kept) -> list[Any]:
+    """The values of `COLUMNS`."""
+    call = kept.call
+    return [
+        call.key, call.seq, format_time(call.ts) if call.ts else None, call.provider, call.model, call.tier, call.region,
+        call.is_sidechain * SIDECHAIN | call.is_sum * SUM, call.input_tokens, call.output_tokens, call.cache_read_tokens,
+        call.cache_write_5m_tokens, call.cache_write_1h_tokens, call.reasoning_tokens, call.web_searches, call.invoiced,
+        call.request_id, _encode(kept.superseded) if kept.superseded else None,
+    ]  # fmt: skip
+
+
+def from_row(uid: str, row: Sequence[Any]) -> Kept:
+    """The call of these values, made in the session of this uid."""
+    data = dict(zip(COLUMNS, row, strict=True))
+    plain = {name: data[name] for name in _PLAIN}
+    call = Call(
+        session_uid=uid,
+        ts=parse_time(data["ts"]) if data["ts"] else None,
+        is_sidechain=bool(data["flags"] & SIDECHAIN),
+        is_sum=bool(data["flags"] & SUM),
+        **plain,
+    )
+    return Kept(call=call, superseded=_decode(data["superseded"]) if data["superseded"] else ())

@@ -1,0 +1,107 @@
+"""From one store into another, whatever databases they are in: everything, and only what is not there yet.
+
+A session is taken over whole and in one transaction, so a copy that was stopped goes on where it stopped. It is of one moment,
+also while a sync writes to the store it is taken from. Numbers are given anew; uids, seqs, hashes and text stay what they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from . import Store, Taken
+from .calls import COLUMNS
+from .pieces import ROW
+
+SOURCE = (
+    "agent", "path", "root", "machine", "size", "mtime_ns", "inode", "offset", "head", "tail", "records", "carry", "adapter_version",
+    "redact_version", "merged", "discovered_at", "synced_at", "missing_at", "problem",
+)  # fmt: skip
+PRICE = ("usd", "basis", "price_source", "price_since", "price_match", "price_name", "price_above", "price_notes", "old_usd")
+COPIED = frozenset("sessions sources streams skips tombstones events segments natives aliases records calls".split())
+MADE_AGAIN = frozenset({"search", "sums"})
+"""Tables that follow from the others."""
+
+Progress = Callable[[int, int], None]
+
+
+class Copied(msgspec.Struct, kw_only=True):
+    """What a copy did."""
+
+    sessions: int = 0
+    events: int = 0
+    calls: int = 0
+    unchanged: int = 0
+    """Sessions that were there already."""
+
+
+def copy(source: Store, target: Store, progress: Progress | None = None) -> Copied:
+    """Takes over all that is in `source`. What else is in `target` stays. Raises StoreError."""
+    done = Copied()
+    with source.snapshot():
+        numbers = _sources(source, target)
+        wanted = source.rows("select number, uid, content_hash, last_seq, ingested_at, usd from sessions order by number")
+        known = {row[0]: row[1:] for row in target.rows("select uid, content_hash, last_seq, ingested_at, usd from sessions")}
+        sessions: dict[int, int] = {}
+        for at, (number, uid, *state) in enumerate(wanted):
+            if known.get(uid) == tuple(state):
+                done.unchanged += 1
+                ((sessions[number],),) = target.rows("select number from sessions where uid = ?", (uid,))
+            else:
+                taken = _session(source, number, numbers)
+                sessions[number] = target.take_session(taken)
+                done.sessions += 1
+                done.events += len(taken.events)
+                done.calls += len(taken.calls)
+            if progress:
+                progress(at + 1, len(wanted))
+        _rest(source, target, numbers, sessions)
+        target.take_tombstones([(uid, when) for uid, when in source.rows("select uid, forgotten_at from tombstones")])
+    return done
+
+
+def _sources(source: Store, target: Store) -> dict[int, int]:
+    """The numbers of the sources, there and here."""
+    names = ", ".join(f'"{name}"' for name in ("number", *source.source_columns, *SOURCE))
+    columns = ("number", *source.source_columns, *SOURCE)
+    rows = (dict(zip(columns, row, strict=True)) for row in source.rows(f"select {names} from sources order by number"))
+    return {row["number"]: target.take_source(row) for row in rows}
+
+
+def _session(source: Store, number: int, sources: dict[int, int]) -> Taken:
+    columns = source.session_columns
+    (row,) = source.rows(f"select {', '.join(columns)} from sessions where number = ?", (number,))
+    event = ", ".join(f'"{name}"' for name in ROW)
+    calls = ("hash", *COLUMNS, *PRICE)
+    streams = source.rows("select block, source, facts, tally, hash from streams where session = ? order by block", (number,))
+    return Taken(
+        session=dict(zip(columns, row, strict=True)),
+        streams=[(block, sources.get(where, -1), *rest) for block, where, *rest in streams],
+        events=source.rows(f"select {event} from events where session = ? order by seq", (number,)),
+        segments=source.rows(
+            "select first_seq, last_seq, length, hash, body from segments where session = ? order by first_seq", (number,)
+        ),
+        natives=source.rows("select hash, seq from natives where session = ?", (number,)),
+        calls=[
+            dict(zip(calls, call, strict=True))
+            for call in source.rows(f"select {', '.join(calls)} from calls where session = ?", (number,))
+        ],
+    )
+
+
+def _rest(source: Store, target: Store, sources: dict[int, int], sessions: dict[int, int]) -> None:
+    """Native records, skips and aliases of each source, where they differ in number or size."""
+    sizes = "select source, count(*), sum(length) from records group by source"
+    there = {number: (count, int(size)) for number, count, size in target.rows(sizes)}
+    here = {number: (count, int(size)) for number, count, size in source.rows(sizes)}
+    for old, new in sources.items():
+        skips = source.rows('select "offset", reason from skips where source = ?', (old,))
+        aliases = source.rows("select hash, session, seq from aliases where source = ?", (old,))
+        counts: list[Any] = [target.rows(f"select count(*) from {table} where source = ?", (new,))[0][0] for table in ("skips", "aliases")]
+        if here.get(old) == there.get(new) and counts == [len(skips), len(aliases)]:
+            continue
+        records = source.rows("select first, count, length, body from records where source = ? order by first", (old,))
+        mapped = [(h, sessions[session], seq) for h, session, seq in aliases if session in sessions]
+        target.take_rest(new, records, skips, mapped)

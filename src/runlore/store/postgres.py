@@ -1,0 +1,231 @@
+"""The store in a PostgreSQL database, for the sessions of a team: many machines write to it, and each says whose they are.
+
+What both databases can say is inherited from the SQLite store; `_postgres_….py` says the rest. Here is how the database is opened,
+locked, partitioned and emptied. One transaction writes at a time, whoever it is from: so that a copy always finds its original. What
+takes long in a sync, reading and packing, is done before.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+import platform
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
+
+from ..errors import StoreBusy, StoreError, StoreTooNew
+from . import FORGOTTEN
+from ._postgres_copy import PostgresTaker
+from ._postgres_db import PATIENCE_S, Database, array
+from ._postgres_read import Seen
+from ._sqlite_put import Again
+from .pieces import Cleaner
+from .sqlite import SqliteStore, migrations
+
+MIGRATIONS = Path(__file__).parent / "migrations" / "postgres"
+
+PARTITIONED = ("events", "segments", "search")
+
+_WRITE, _MIGRATE, _DIVIDE, _SYNC = range(1, 5)
+"""What a lock is for."""
+
+
+class PostgresStore(PostgresTaker, SqliteStore):
+    """See `Store`: the methods are described there."""
+
+    def __init__(self, url: str, *, read_only: bool = False, machine: str | None = None, author: str | None = None) -> None:
+        self.url = without_password(url)
+        self.machine = machine or os.environ.get("RUNLORE_MACHINE") or platform.node() or "unknown"
+        self.author = author or os.environ.get("RUNLORE_AUTHOR") or _user()
+        self._private_url, self._read_only = url, read_only
+        self._again: dict[int, Again] = {}
+        self._to_sum: set[int] = set()
+        self._depth = 0
+        self._months: set[int] = set()
+        self._emptied: set[int] = set()
+        self.db = Database(url, self.url, read_only=read_only)
+        try:
+            self._migrate_server(read_only)
+        except BaseException:
+            self.db.close()
+            raise
+
+    def _migrate_server(self, read_only: bool) -> None:
+        steps = migrations(MIGRATIONS)
+        newest = steps[-1][0]
+        version = self._version()
+        if version > newest:
+            raise StoreTooNew(f"{self.url} was made by a newer runlore (format {version}, this one knows {newest}); update runlore")
+        if version == newest:
+            return
+        if read_only:
+            missing = "there is no store yet; run `runlore sync` first" if not version else "of an older format; run `runlore sync` once"
+            raise StoreError(f"{self.url}: {missing}")
+        with self.transaction():
+            self._lock(_MIGRATE)
+            version = self._version()  # Another process may have done it while this one waited.
+            if version == 0 and self._is_there("sessions"):
+                raise StoreError(f"{self.url} is a database of something else; name another, or a schema: ?options=-csearch_path%3Dname")
+            for number, sql in steps:
+                if number > version:
+                    self.db.execute(sql)
+                    self.db.execute("insert into migrations values (?, now())", (number,))
+
+    def _version(self) -> int:
+        if self._one("select current_schema()")[0] is None:
+            raise StoreError(f"{self.url}: the schema of its search_path does not exist; create it first")
+        if not self._is_there("migrations"):
+            return 0
+        return int(self._one("select coalesce(max(number), 0) from migrations")[0])
+
+    def _is_there(self, table: str) -> bool:
+        # Not `to_regclass`: it may not see what another process has just made.
+        return self._one("select 1 from pg_class where relname = ? and relnamespace = current_schema()::regnamespace", (table,)) is not None
+
+    def close(self) -> None:
+        self.db.close()
+
+    # ── transactions and locks ───────────────────────────────────────────────────────────────────────────────────────
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        if self._depth:
+            yield
+            return
+        self.db.begin()
+        self._depth = 1
+        self._is_writing = False
+        self._months.clear()  # Someone else may have dropped one.
+        try:
+            yield
+            self._sum_up()
+            self.db.commit()
+        except BaseException:
+            self._to_sum.clear()
+            self.db.rollback()
+            raise
+        finally:
+            self._depth = 0
+            self._seen = None
+
+    def _lock_for_writing(self) -> None:
+        if not self._is_writing:
+            self._lock(_WRITE)
+            self._is_writing = True
+            self._seen = Seen()
+
+    def _lock(self, what: int) -> None:
+        """Until the transaction ends. Waits as long as it takes: whoever has it is at work, or is thrown out by the server."""
+        self.db.execute("set local statement_timeout = 0")
+        self.db.execute("select pg_advisory_xact_lock(?::int, hashtext(current_schema()))", (what,))
+        self.db.execute("set local statement_timeout to default")
+
+    @contextmanager
+    def sync_lock(self) -> Iterator[None]:
+        """One sync for each author and machine. What several write at once is put in order by `put`."""
+        # A connection of its own: the server lets go of the lock when it is lost, whatever becomes of the other.
+        lock = Database(self._private_url, self.url, patience_s=PATIENCE_S)
+        try:
+            key = f"{self.reader} {os.environ.get('RUNLORE_HOME', '')}"
+            sql = "select pg_try_advisory_lock(?::int, hashtext(current_schema() || ?))"
+            if not lock.execute(sql, (_SYNC, key)).fetchone()[0]:  # type: ignore[index]
+                raise StoreBusy("another sync is running; this one has nothing to do")
+            yield
+            self._merge_words()
+        finally:
+            with suppress(StoreError):
+                lock.execute("select pg_advisory_unlock_all()")  # The server notices a closed connection a moment later.
+            lock.close()
+
+    def _merge_words(self) -> None:
+        """Words that were added are collected first, and merged into the index in one go. A search has to go through what is not."""
+        self.db.execute(
+            "select gin_clean_pending_list(c.oid) from pg_class c join pg_am a on a.oid = c.relam"
+            " where a.amname = 'gin' and c.relkind = 'i' and c.relnamespace = current_schema()::regnamespace"
+        )
+
+    # ── months ───────────────────────────────────────────────────────────────────────────────────────────────────────
+    def _make_month(self, month: int) -> None:
+        """The partitions of a month. Made aside and at once: in the open transaction they would lock all others out."""
+        if month in self._months:
+            return
+        if not self._is_there(partition("search", month)):
+            aside = Database(self._private_url, self.url, patience_s=PATIENCE_S)
+            try:
+                aside.begin()
+                aside.execute("select pg_advisory_xact_lock(?::int, hashtext(current_schema()))", (_DIVIDE,))
+                if not self._is_there(partition("search", month)):
+                    for table in PARTITIONED:
+                        name = partition(table, month)
+                        aside.execute(f"create table {name} (like {table} including all)")
+                        bounds = f"from ({month << 31}) to ({(month + 1) << 31})"
+                        aside.execute(f"alter table {table} attach partition {name} for values {bounds}")
+                aside.commit()
+            finally:
+                aside.close()
+        # A transaction notices what others have made when it takes a lock that it does not have yet.
+        self.db.execute(f"lock table {', '.join(partition(table, month) for table in PARTITIONED)} in row exclusive mode")
+        self._months.add(month)
+
+    def _drop_empty_months(self, months: set[int]) -> None:
+        """Drops the partitions in which nothing is left. Nobody writes meanwhile: this is called by who holds the lock."""
+        for month in months:
+            bounds = (month << 31, (month + 1) << 31)
+            if any(self._one(f"select 1 from {table} where session >= ? and session < ? limit 1", bounds) for table in PARTITIONED):
+                continue
+            if self._is_there(partition("search", month)):
+                self.db.execute(f"drop table {', '.join(partition(table, month) for table in PARTITIONED)}")
+            self._months.discard(month)
+
+    # ── forgetting, space ────────────────────────────────────────────────────────────────────────────────────────────
+    def _drop_sessions(self, numbers: list[int]) -> None:
+        self._lock_for_writing()
+        self._seen = Seen()
+        these = array(numbers)
+        sources = array(source for (source,) in self._all("select distinct source from streams where session = any(?::bigint[])", (these,)))
+        for table in ("search", "segments", "natives", "events", "streams", "calls", "claims"):
+            self.db.execute(f"delete from {table} where session = any(?::bigint[])", (these,))
+        self.db.execute("delete from sessions where number = any(?::bigint[])", (these,))
+        # Native records of one file cannot be told apart by session, so all of the file's go.
+        for table in ("records", "skips", "aliases"):
+            self.db.execute(f"delete from {table} where source = any(?::bigint[])", (sources,))
+        self.db.execute(
+            "update sources set carry = null, problem = ? where number = any(?::bigint[])"
+            " and not exists (select 1 from streams where source = number)",
+            (FORGOTTEN, sources),
+        )
+        months = {number >> 31 for number in numbers}
+        self._drop_empty_months(months)
+        self._emptied |= months
+
+    def _redact_block(self, session: int, block: int, cleaner: Cleaner) -> int:
+        self._lock_for_writing()
+        self._emptied.add(session >> 31)
+        return super()._redact_block(session, block, cleaner)
+
+    def purge(self) -> None:
+        # Deleted rows keep their bytes until their table is written anew. That locks it, so only what was deleted from is.
+        parts = [partition(table, month) for month in sorted(self._emptied) for table in PARTITIONED]
+        for table in (*filter(self._is_there, parts), "sessions", "streams", "records", "sources", "calls", "natives", "aliases", "skips"):
+            self.db.execute(f"vacuum full {table}")
+        self._emptied.clear()
+
+
+def partition(table: str, month: int) -> str:
+    """The name of the part of a table that has the sessions of a month."""
+    return f"{table}_{1970 + month // 12}_{month % 12 + 1:02}"
+
+
+def without_password(url: str) -> str:
+    """The address as it may be shown."""
+    parts = urlsplit(url)
+    user, at, host = parts.netloc.rpartition("@")
+    return urlunsplit(parts._replace(netloc=f"{user.partition(':')[0]}{at}{host}"))
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):  # A container without a name for its user, or Windows.
+        return "unknown"

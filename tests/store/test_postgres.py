@@ -1,0 +1,451 @@
+"""What only a server can do: many writers, authors, restarts, months. And that both databases answer alike."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from runlore import doctor, pipeline
+from runlore import search as engine
+from runlore.config import Config
+from runlore.errors import RunloreError, StoreError
+from runlore.prepare import Job, Preparer, Setting
+from runlore.store import CallFilter, Filter, Store, open_store
+from runlore.store._postgres_read import glob
+from runlore.store.pieces import native_hash
+from runlore.store.postgres import PostgresStore, partition, without_password
+from tests.postgres import Server
+from tests.toy import Toy, line
+
+ROOT = Path(__file__).parents[2]
+FIXTURES = ROOT / "tests" / "adapters" / "fixtures"
+
+
+@pytest.fixture
+def address(server: Server) -> str:
+    return server.make_schema()
+
+
+@pytest.fixture
+def store(address: str) -> Iterator[PostgresStore]:
+    with closing(PostgresStore(address, machine="desk", author="ann")) as made:
+        yield made
+
+
+@pytest.fixture
+def config(home: Path) -> Config:
+    home.chmod(0o700)
+    return Config(home=home, store="")
+
+
+def put(store: Store, toy: Toy, file: Path, *lines: bytes) -> None:
+    """Appends to a file, and puts what is new in it."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with file.open("ab") as out:
+        out.writelines(lines)
+    source = next(s for s in toy.discover(file.parent) if s.path == str(file))
+    state = store.sources().get(str(file))
+    job = Job(source=source)
+    if state is not None and state.position.offset:
+        job = Job(source=source, since=state.position, resume=store.resume(state.number))
+    batch = Preparer(Setting(key_path=str(file.parent / "key"))).prepare(job).batch
+    assert batch is not None
+    store.put(batch)
+
+
+def content(store: Store, *, names: bool = True) -> dict[str, Any]:
+    """All that is stored, but for when, and for the numbers of segments."""
+    found: dict[str, Any] = {}
+    for shown in store.sessions(Filter(parents_only=False)):
+        session = store.session(shown.uid)
+        assert session is not None
+        apart = dict(ingested_at=None, discovered_at=None) | ({} if names else dict(machine=None, author=None))
+        events = [msgspec.structs.replace(event, payload_ref=None) for event in store.events(shown.uid)]
+        found[shown.uid] = (msgspec.structs.replace(session, **apart), events, store.bodies(shown.uid))
+    return found
+
+
+def is_right(store: Store, config: Config) -> list[str]:
+    report = doctor.examine(store, config, full=True)
+    return [problem for check in report.checks for problem in check.problems]
+
+
+# ── both databases answer alike ──────────────────────────────────────────────────────────────────────────────────────
+@pytest.fixture(scope="module")
+def pair(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Store, Store]]:
+    """The fixtures of every adapter, in a file and in a server."""
+    folder = tmp_path_factory.mktemp("pair")
+    stores = open_store(str(folder / "runlore.db")), open_store(server.make_schema())
+    for made in stores:
+        for case in sorted(FIXTURES.glob("*/*/root")):
+            pipeline.sync(made, Config(home=folder, store=made.url), agents=[case.parts[-3]], roots=[str(case)], workers=0)
+    yield stores
+    for made in stores:
+        made.close()
+
+
+def queries(store: Store) -> list[str]:
+    """Words of all kinds, phrases and prefixes out of the text, and every filter."""
+    chosen = random.Random(1)
+    texts = [text for shown in store.sessions(Filter(parents_only=False)) for text in store.bodies(shown.uid).values()]
+    made = ["error", "the", "test*", "main.py", '"not found"', "is:error", "kind:tool_call file:main.py", "-error test", "é", "日本", "_"]
+    for text in chosen.sample(texts, 120):
+        words = text.split()
+        if not words:
+            continue
+        at = chosen.randrange(len(words))
+        made += [
+            words[at],
+            " ".join(words[at : at + 2]),
+            " ".join(words[at : at + 8]),
+            f'"{" ".join(words[at : at + 3])}"',
+            words[at][:3] + "*",
+        ]
+    return made
+
+
+def test_both_databases_give_the_same_answers_in_the_same_order(pair: tuple[Store, Store]) -> None:
+    asked = queries(pair[0])
+    answered = 0
+    for text in asked:
+        answers: list[Any] = []
+        for store in pair:
+            try:
+                found = engine.search(store, text, limit=50)
+                answers.append([(hit.session.uid, hit.score, hit.events, hit.missing) for hit in found.hits])
+            except RunloreError as error:
+                answers.append(str(error))
+        assert answers[0] == answers[1], text
+        answered += bool(answers[0])
+    assert answered > len(asked) // 2
+
+
+def test_both_databases_keep_the_same(pair: tuple[Store, Store]) -> None:
+    assert content(pair[0], names=False) == content(pair[1], names=False)
+
+
+@pytest.mark.parametrize("by", ["agent", "branch", "day", "hour", "model", "project", "session", "subagent", "price_match", "price_name"])
+def test_both_databases_add_up_to_the_same(pair: tuple[Store, Store], by: str) -> None:
+    for chosen in (
+        CallFilter(),
+        CallFilter(model="*opus*"),
+        CallFilter(since=datetime(2025, 6, 1, tzinfo=UTC)),
+        CallFilter(is_subagent=True),
+    ):
+        one, two = ({sums.keys: sums for sums in store.sum_calls([by], chosen)} for store in pair)
+        assert one == two
+    assert pair[0].sum_calls([], CallFilter())
+
+
+def test_both_databases_choose_and_sort_alike(pair: tuple[Store, Store]) -> None:
+    chosen = [
+        Filter(),
+        Filter(cwd="*"),
+        Filter(model="[a-g]*"),
+        Filter(text="fix"),
+        Filter(errors=True),
+        Filter(agent="nobody"),
+        Filter(repo="*a*"),
+    ]
+    for one in chosen:
+        for sort in ("ended", "started", "events", "errors", "tokens", "duration"):
+            lines = [[shown.uid for shown in store.sessions(one, sort=sort)] for store in pair]
+            assert lines[0] == lines[1]
+
+
+def test_the_doctor_finds_both_right(pair: tuple[Store, Store], config: Config) -> None:
+    problems = is_right(pair[1], config)
+    assert problems == is_right(pair[0], config)
+    assert all("was read up to" in problem for problem in problems), "but for what is packed, and longer when it is not"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "is_found"),
+    [
+        ("a*c", "abbc", True),
+        ("a?c", "abc", True),
+        ("a[b-d]c", "acc", True),
+        ("a[^b]c", "abc", False),
+        ("a.c", "abc", False),
+        ("a[", "a[", False),
+    ],
+)
+def test_globs_mean_what_they_mean_in_sqlite(store: PostgresStore, tmp_path: Path, pattern: str, text: str, is_found: bool) -> None:
+    with closing(open_store(str(tmp_path / "runlore.db"))) as file:
+        assert bool(file.rows("select ? glob ?", (text, pattern))[0][0]) is is_found
+    assert store.rows("select ? ~ ?", (text, glob(pattern)))[0][0] is is_found
+
+
+# ── what a text column does not take ─────────────────────────────────────────────────────────────────────────────────
+def test_nul_is_kept_in_bodies_and_shown_as_a_sign_elsewhere(store: PostgresStore, toy: Toy, tmp_path: Path, config: Config) -> None:
+    put(store, toy, tmp_path / "toy/s.jsonl", line(id="a\0b", text="one\0two", tool="x\0y"), line(id="c", up="a\0b", text="three"))
+    event, child = store.events("toy:s")
+    assert store.bodies("toy:s")[0] == "one\0two"
+    assert (event.summary, event.tool, child.parent_seq) == ("one␀two", "x␀y", 0)
+    assert native_hash("toy", event.native_id or "") == native_hash("toy", "a\0b")
+    put(store, toy, tmp_path / "toy/s.jsonl", line(id="a\0b", text="one\0two"), line(id="d", up="a\0b", text="four"))
+    assert [one.parent_seq for one in store.events("toy:s")] == [None, 0, 0], "the id is known, whatever it looks like"
+    assert is_right(store, config) == []
+
+
+def test_a_body_with_more_words_than_a_row_holds_is_found_by_each(store: PostgresStore, toy: Toy, tmp_path: Path, config: Config) -> None:
+    words = [f"word{n:07}" for n in range(120_000)]
+    put(store, toy, tmp_path / "toy/s.jsonl", line(id="a", text=" ".join(words)), line(id="b", text="x" * 3000))
+    for word in (words[0], words[70_000], words[-1], f"{words[5]} {words[6]}", "x" * 3000):
+        assert len(store.postings(word)) == 1, word
+    assert not store.postings(f"{words[5]} {words[7]}")
+    assert store.postings("word00", prefix=True)
+    assert is_right(store, config) == []
+
+
+def test_a_number_that_no_column_takes_costs_its_batch_and_no_other(store: PostgresStore, toy: Toy, tmp_path: Path) -> None:
+    with pytest.raises(OverflowError):
+        put(store, toy, tmp_path / "toy/bad.jsonl", line(id="a", text="one", tokens=1 << 70))
+    put(store, toy, tmp_path / "toy/good.jsonl", line(id="b", text="two"))
+    assert list(content(store)) == ["toy:good"]
+
+
+# ── many machines ────────────────────────────────────────────────────────────────────────────────────────────────────
+SYNC = """
+import sys
+from pathlib import Path
+from runlore import adapters, pipeline
+from runlore.config import Config
+from runlore.store.postgres import PostgresStore
+from tests.toy import Toy
+toy = Toy()
+adapters.names, adapters.get = lambda: ("toy",), lambda name: toy
+url, machine, home, root = sys.argv[1:]
+store = PostgresStore(url, machine=machine, author="ann")
+pipeline.sync(store, Config(home=Path(home), store=url), roots=[root], workers=0)
+store.close()
+"""
+
+
+def start_sync(address: str, machine: str, home: Path, root: Path) -> subprocess.Popen[bytes]:
+    env = {**os.environ, "RUNLORE_HOME": str(home), "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])}
+    return subprocess.Popen([sys.executable, "-c", SYNC, address, machine, str(home), str(root)], env=env)
+
+
+def write_home(root: Path, name: str, sessions: int = 12, shared: int = 4) -> None:
+    """Sessions that a home has alone, and the beginnings of some that all homes have copies of."""
+    root.mkdir(parents=True)
+    for n in range(sessions):
+        rows = (
+            [line(id=f"shared{n}-{k}", up=f"shared{n}-{k - 1}" if k else None, text=f"apple {n} {k} " * 50) for k in range(3)]
+            if n < shared
+            else []
+        )
+        rows += [line(id=f"{name}{n}-{k}", text=f"{name} pear {n} {k} " * 200, tokens=k, at=n * 40_000 + k) for k in range(8)]
+        file = root / f"{name}-{n}.jsonl"
+        file.write_bytes(b"".join(rows))
+        os.utime(file, (1000 + n, 1000 + n))
+
+
+def test_four_machines_at_once_store_what_one_does_alone(server: Server, toy: Toy, tmp_path: Path, config: Config) -> None:
+    machines = ["one", "two", "three", "four"]
+    for name in machines:
+        write_home(tmp_path / "homes" / name, name)
+    together, alone = server.make_schema(), server.make_schema()
+    running = [start_sync(together, name, tmp_path / f"of-{name}", tmp_path / "homes" / name) for name in machines]
+    assert [process.wait(120) for process in running] == [0, 0, 0, 0]
+    with (
+        closing(PostgresStore(together, machine="one", author="ann")) as many,
+        closing(PostgresStore(alone, machine="one", author="ann")) as one,
+    ):
+        for _ in range(2):  # What a machine has that turned out to be a copy of another's, it derives again itself.
+            for name in machines:
+                assert start_sync(together, name, tmp_path / f"of-{name}", tmp_path / "homes" / name).wait(60) == 0
+        pipeline.sync(one, config, roots=[str(tmp_path / "homes" / name) for name in machines], workers=0)
+        assert content(many, names=False) == content(one, names=False)
+        assert len(content(many)) == 48
+        assert is_right(many, config) == []
+        assert [len(many.postings(word)) for word in ("apple", "pear")] == [len(one.postings(word)) for word in ("apple", "pear")]
+
+
+def test_a_server_that_is_restarted_again_and_again_costs_nothing_but_time(
+    address: str, server: Server, toy: Toy, tmp_path: Path, config: Config, loops: Any
+) -> None:
+    for name in ("one", "two", "three"):
+        write_home(tmp_path / "homes" / name, name, sessions=60)
+    root = tmp_path / "homes"
+    restarts = 0
+    with closing(PostgresStore(address, machine="desk", author="ann")) as store, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pipeline, "COMMIT_S", 0.05)
+        is_over = threading.Event()
+
+        def restart() -> None:
+            nonlocal restarts
+            while restarts < loops(20) and not is_over.is_set():
+                time.sleep(0.2)
+                server.control("restart", "-m", "immediate" if restarts % 2 else "fast")
+                restarts += 1
+
+        thread = threading.Thread(target=restart)
+        thread.start()
+        while thread.is_alive():
+            pipeline.sync(store, config, roots=[str(root)], workers=0)
+            for file in root.rglob("*-1.jsonl"):
+                with file.open("ab") as out:
+                    out.write(line(id=os.urandom(4).hex(), text="more"))
+        is_over.set()
+        thread.join()
+        pipeline.sync(store, config, roots=[str(root)], workers=0)
+        assert restarts == loops(20)
+        alone = open_store(str(tmp_path / "alone.db"))
+        pipeline.sync(alone, config, roots=[str(root)], workers=0)
+        assert content(store, names=False) == content(alone, names=False)
+        assert is_right(store, config) == []
+        alone.close()
+
+
+def test_a_server_that_is_away_is_said_in_one_line(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=r"^postgresql://me@/x\?host=") as told:
+        open_store(f"postgresql://me:secret@/x?host={tmp_path}")
+    assert "secret" not in str(told.value)
+    assert "\n" not in str(told.value)
+
+
+def test_a_store_in_a_file_needs_no_psycopg_and_one_in_a_server_says_so(tmp_path: Path) -> None:
+    code = """
+import sys
+sys.modules["psycopg"] = None
+from runlore.store import open_store
+open_store(sys.argv[1]).close()
+try:
+    open_store("postgresql://nowhere/x")
+except Exception as error:
+    print(error)
+"""
+    told = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "a.db")],
+        check=True,
+        capture_output=True,
+        text=True,
+        env={"PYTHONPATH": str(ROOT / "src")},
+    )
+    assert told.stdout == "a store in PostgreSQL needs psycopg: pip install 'runlore[postgres]'\n"
+
+
+def test_a_password_is_not_shown() -> None:
+    assert without_password("postgresql://me:secret@db.example:5432/runlore") == "postgresql://me@db.example:5432/runlore"
+
+
+def test_a_database_of_something_else_is_left_alone(address: str, server: Server) -> None:
+    server.execute(f"create table {address.rpartition('%3D')[2]}.sessions (id int)")
+    with pytest.raises(StoreError, match="is a database of something else"):
+        open_store(address)
+
+
+def test_reading_makes_no_store(address: str) -> None:
+    with pytest.raises(StoreError, match="there is no store yet"):
+        open_store(address, read_only=True)
+
+
+def test_a_store_for_reading_refuses_to_write(address: str, store: PostgresStore) -> None:
+    with closing(open_store(address, read_only=True)) as reader, pytest.raises(StoreError, match="opened for reading"):
+        reader.set_places({"toy:s": ("a", None, None)})
+
+
+# ── whose a session is ───────────────────────────────────────────────────────────────────────────────────────────────
+@pytest.fixture
+def bob(address: str, store: PostgresStore) -> Iterator[PostgresStore]:
+    with closing(PostgresStore(address, machine="lap", author="bob")) as made:
+        yield made
+
+
+def test_a_session_says_where_it_is_from_and_whose_it_is(store: PostgresStore, toy: Toy, tmp_path: Path) -> None:
+    put(store, toy, tmp_path / "toy/s.jsonl", line(id="a", text="one"))
+    session = store.session("toy:s")
+    assert session is not None
+    assert (session.machine, session.author) == ("desk", "ann")
+
+
+def test_the_same_path_on_two_machines_is_two_sources(store: PostgresStore, bob: PostgresStore, toy: Toy, tmp_path: Path) -> None:
+    put(store, toy, tmp_path / "toy/s.jsonl", line(s="x", id="a", text="one"))
+    put(bob, toy, tmp_path / "toy/s.jsonl", line(s="x", id="b", up="a", text="two"))
+    assert (len(store.sources()), len(bob.sources())) == (1, 1)
+    assert store.rows("select count(*) from sources") == [(2,)]
+
+
+def test_a_session_that_two_people_have_is_one_when_its_records_agree(
+    store: PostgresStore, bob: PostgresStore, toy: Toy, tmp_path: Path, config: Config
+) -> None:
+    rows = [line(id="a", text="one"), line(id="b", up="a", text="two")]
+    put(store, toy, tmp_path / "ann/s.jsonl", *rows)
+    put(bob, toy, tmp_path / "bob/s.jsonl", *rows, line(id="c", up="b", text="three"))
+    assert list(content(store)) == ["toy:s"]
+    assert list(store.bodies("toy:s").values()) == ["one", "two", "three"]
+    put(store, toy, tmp_path / "ann/s.jsonl", line(id="c", up="b", text="three"), line(id="d", up="c", text="four"))
+    assert sorted(store.bodies("toy:s").values()) == ["four", "one", "three", "two"]
+    session = store.session("toy:s")
+    assert session is not None
+    assert session.author == "ann"
+    assert is_right(store, config) == []
+
+
+def test_other_records_under_the_same_name_are_a_second_session(
+    store: PostgresStore, bob: PostgresStore, toy: Toy, tmp_path: Path, config: Config
+) -> None:
+    put(store, toy, tmp_path / "ann/s.jsonl", line(id="a", text="one"), line(id="b", up="a", text="two"))
+    before = content(store)["toy:s"]
+    put(bob, toy, tmp_path / "bob/s.jsonl", line(id="a", text="one"), line(id="b", up="a", text="forged"))
+    put(bob, toy, tmp_path / "bob/s.jsonl", line(id="c", up="b", text="goes on"))
+    assert content(store)["toy:s"] == before
+    assert store.bodies("toy:s~bob") == {0: "one", 1: "forged", 2: "goes on"}
+    put(store, toy, tmp_path / "ann/s.jsonl", line(id="c", up="b", text="my own"))
+    assert list(store.bodies("toy:s").values()) == ["one", "two", "my own"]
+    assert is_right(store, config) == []
+
+
+def test_records_that_differ_later_part_the_sessions_again(
+    store: PostgresStore, bob: PostgresStore, toy: Toy, tmp_path: Path, config: Config
+) -> None:
+    """Bob is ahead of Ann, in a session that is hers, and what she says then is something else."""
+    put(store, toy, tmp_path / "ann/s.jsonl", line(id="a", text="one"))
+    put(bob, toy, tmp_path / "bob/s.jsonl", line(id="a", text="one"), line(id="b", up="a", text="forged"))
+    put(store, toy, tmp_path / "ann/s.jsonl", line(id="b", up="a", text="two"))
+    assert list(store.bodies("toy:s").values()) == ["one", "two"]
+    pipeline.sync(bob, config, roots=[str(tmp_path / "bob")], workers=0)
+    assert store.bodies("toy:s~bob") == {0: "one", 1: "forged"}
+    assert list(store.bodies("toy:s").values()) == ["one", "two"]
+    assert is_right(store, config) == []
+
+
+def test_nobody_elses_copy_takes_the_place_of_an_original(store: PostgresStore, bob: PostgresStore, toy: Toy, tmp_path: Path) -> None:
+    """Of two sessions of one author with the same record, the one with the smaller uid has it."""
+    put(store, toy, tmp_path / "ann/s.jsonl", line(id="a", text="one"))
+    put(bob, toy, tmp_path / "bob/aaa.jsonl", line(id="a", text="forged"))
+    assert [event.origin for event in store.events("toy:s")] == [None]
+    assert store.bodies("toy:s") == {0: "one"}
+    assert store.bodies("toy:aaa") == {0: "forged"}
+
+
+# ── months ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+def parts(store: PostgresStore) -> set[str]:
+    sql = "select relname from pg_class where relnamespace = current_schema()::regnamespace and relispartition and relkind = 'r'"
+    return {name for (name,) in store.rows(sql)}
+
+
+def test_sessions_lie_in_the_month_they_began_and_an_empty_month_goes(store: PostgresStore, toy: Toy, tmp_path: Path) -> None:
+    put(store, toy, tmp_path / "toy/a.jsonl", line(id="a", text="january", at=0))
+    put(store, toy, tmp_path / "toy/b.jsonl", line(id="b", text="march", at=70 * 86_400))
+    assert parts(store) == {f"{table}_2026_{month}" for table in ("events", "segments", "search") for month in ("01", "03")}
+    assert partition("events", (2026 - 1970) * 12 + 2) == "events_2026_03"
+    store.forget(["toy:b"], datetime.now(UTC))
+    assert parts(store) == {f"{table}_2026_01" for table in ("events", "segments", "search")}
+    put(store, toy, tmp_path / "toy/c.jsonl", line(id="c", text="march again", at=71 * 86_400))
+    assert len(parts(store)) == 6
+    assert store.bodies("toy:c") == {0: "march again"}
