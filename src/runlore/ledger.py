@@ -1,0 +1,180 @@
+"""Unique API calls and what each cost. Pure: values in, values out.
+
+A call is often written down several times: while it streams, when a session is resumed or forked, by a subagent's parent. `merge` keeps
+one copy of each under a total order, so no order in which transcripts are read changes a figure. `cost` multiplies. Nothing here knows
+where prices come from, an agent's format, or a database.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import UTC, date, datetime
+from typing import Any, Literal
+
+import msgspec
+
+from ._price_table import Match, Rate, Rates
+from .model import MAX_UNITS, Call
+
+SUPERSEDED_KEPT = 16
+"""Of one call, the best ones. Without a bound a strange transcript could grow a row for ever; the best of all are the best of the
+best of every part, so the bound keeps `merge` free of order."""
+
+
+class Merged(msgspec.Struct, frozen=True, kw_only=True):
+    """One call: the copy that counts, and the others that say something else, best first."""
+
+    call: Call
+    superseded: tuple[Call, ...] = ()
+
+    @property
+    def copies(self) -> tuple[Call, ...]:
+        """What to give to `merge` again, together with what is new."""
+        return (self.call, *self.superseded)
+
+
+def merge(calls: Iterable[Call]) -> list[Merged]:
+    """One entry for each call, ordered by flavor and key. The same whatever the order, the repetition or the batches of `calls`."""
+    groups: dict[tuple[str, str], list[Call]] = {}
+    for call in calls:
+        groups.setdefault((call.flavor, call.key), []).append(call)
+    return [_merge_copies(groups[name]) for name in sorted(groups)]
+
+
+def _merge_copies(copies: list[Call]) -> Merged:
+    if len(copies) == 1:
+        return Merged(call=copies[0])
+    ranked = sorted(copies, key=rank)
+    distinct = [call for call, before in zip(ranked, (None, *ranked), strict=False) if call != before]
+    return Merged(call=distinct[0], superseded=tuple(distinct[1 : SUPERSEDED_KEPT + 1]))
+
+
+def better(a: Call, b: Call) -> Call:
+    """The one of two copies of a call that counts."""
+    return a if rank(a) <= rank(b) else b
+
+
+def rank(call: Call) -> tuple[Any, ...]:
+    """Smaller is better: main chain, more tokens, earlier, smaller uid. The rest only makes the order total, so that equal ranks
+    mean equal calls; there a copy that says more goes before one that says less."""
+    return (
+        call.is_sidechain,
+        -call.total,
+        *_none_last(call.ts, datetime.min.replace(tzinfo=UTC)),
+        call.session_uid,
+        call.is_sum,
+        *_none_last(call.invoiced, 0),
+        *_none_last(call.tier, ""),
+        *_none_last(call.region, ""),
+        *_none_last(call.model, ""),
+        *_none_last(call.provider, ""),
+        -call.output_tokens,
+        -call.cache_write_1h_tokens,
+        -call.cache_write_5m_tokens,
+        -call.input_tokens,
+        -call.reasoning_tokens,
+        -call.web_searches,
+        *_none_last(call.request_id, ""),
+        call.seq < 0,
+        call.seq,
+        call.key,
+    )
+
+
+def _none_last(value: Any, instead: Any) -> tuple[bool, Any]:
+    return (True, instead) if value is None else (False, value)
+
+
+def by_request(merged: Merged) -> Iterator[Call]:
+    """What a count by message and request has on top of `merged.call`: ccusage counts a message again for every request id, unless
+    one of the two copies is on a sidechain."""
+    seen = {merged.call.request_id}
+    for call in merged.superseded if not merged.call.is_sidechain else ():
+        if not call.is_sidechain and call.request_id not in seen:
+            seen.add(call.request_id)
+            yield call
+
+
+class Part(msgspec.Struct, frozen=True, gc=False):
+    """One line of the sum: so many of a bucket, at 1e-12 USD each."""
+
+    bucket: str
+    count: int
+    rate: int
+
+    @property
+    def usd(self) -> int:
+        return self.count * self.rate
+
+
+class Price(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a call cost in 1e-12 USD, and why. `above` is the prompt length beyond which the whole request costs more, when it did.
+
+    `notes` name what was assumed: `sum` (several requests; if one of them was long, it is not known), `no tier price` (the standard
+    price was taken), `built-in` or `ratio of DATE` (the price of the tier is from there), `capped`.
+    """
+
+    usd: int
+    basis: Literal["invoiced", "listed", "none"]
+    source: str | None = None
+    since: date | None = None
+    match: Match = "none"
+    name: str | None = None
+    above: int | None = None
+    parts: tuple[Part, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+UNPRICED = Price(usd=0, basis="none")
+
+
+def cost(call: Call, rates: Rates | None) -> Price:
+    """What the provider charged if it said so, else the list price, else nothing. Reasoning is a part of output, and billed there."""
+    if call.invoiced is not None:
+        return Price(usd=call.invoiced, basis="invoiced", source="invoice", match="exact", name=call.model)
+    if rates is None:
+        return UNPRICED
+    rate, above, notes = _applicable(call, rates)
+    parts = tuple(part for part in _parts(call, rate, rates) if part.count)
+    usd = sum(part.count * part.rate for part in parts)
+    if usd > MAX_UNITS:
+        usd, notes = MAX_UNITS, (*notes, "capped")
+    return Price(
+        usd=usd,
+        basis="listed",
+        source=rates.source,
+        since=rates.since,
+        match=rates.match,
+        name=rates.name,
+        above=above,
+        parts=parts,
+        notes=notes,
+    )
+
+
+def _applicable(call: Call, rates: Rates) -> tuple[Rate, int | None, tuple[str, ...]]:
+    """The rate for this tier, prompt length and region. The whole prompt decides, cached or not, and for all classes at once."""
+    notes: tuple[str, ...] = ()
+    schedule = rates.standard
+    if call.tier is not None:
+        schedule = rates.tiers.get(call.tier, schedule)
+        notes = ("no tier price",) if call.tier not in rates.tiers else (schedule.note,) if schedule.note else ()
+    rate, above = schedule.rate(call.prompt_tokens)
+    if above is not None and call.is_sum:
+        rate, above, notes = schedule.base, None, (*notes, "sum")
+    elif above is not None and schedule.note and schedule.note not in notes:
+        notes = (*notes, schedule.note)
+    if call.region == "us" and rates.us_permille != 1000:
+        rate = rate.times(rates.us_permille)
+    return rate, above, notes
+
+
+def _parts(call: Call, rate: Rate, rates: Rates) -> tuple[Part, ...]:
+    return (
+        Part("input", call.input_tokens, rate.input),
+        Part("output", call.output_tokens, rate.output),
+        Part("cache_read", call.cache_read_tokens, rate.cache_read),
+        Part("cache_write_5m", call.cache_write_5m_tokens, rate.cache_write_5m),
+        Part("cache_write_1h", call.cache_write_1h_tokens, rate.cache_write_1h),
+        Part("web_search", call.web_searches, rates.web_search),
+    )

@@ -1,0 +1,206 @@
+"""Why a figure is what it is: the calls of a session with all their copies, and what of the whole ledger is not certain."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import msgspec
+
+from ..adapters import LOST
+from ..billing import stored_parts
+from ..config import Config
+from ..ledger import Part
+from ..model import Call
+from ..store import Billed, CallFilter, Filter, SessionLine, Store
+from .report import Row, row_of, row_of_call, total
+
+CANNOT_KNOW = (
+    "Calls that an agent makes and never writes down (titles, summaries of web pages, some compactions) are in no transcript: what a "
+    "provider's console shows may be 15 to 20 % more.",
+    "Some agents write input tokens down while the answer still streams, and these may be placeholders.",
+    "A figure that stands for several requests (marked sum) cannot be priced by prompt length: if one was long, it cost more.",
+    "Discounts, credits, taxes and what a subscription covers are known to the provider alone: a list price is what a call would cost.",
+    "Where an agent keeps no running total, a call that its transcript has lost is not missed here.",
+)
+"""What no reading of transcripts can find out."""
+
+
+class Copy(msgspec.Struct, frozen=True, kw_only=True):
+    """A copy of a call that does not count, and why."""
+
+    call: Call
+    why: str
+
+
+class Explained(msgspec.Struct, frozen=True, kw_only=True):
+    """A call as the transcript has it, what it cost, and the copies that do not count. `parts` are lines of the sum, as far as
+    the price sheet of then is still at hand; `units` is None as long as there is no price."""
+
+    call: Call
+    units: int | None
+    old_units: int | None
+    basis: str | None
+    price: str
+    parts: tuple[Part, ...]
+    copies: tuple[Copy, ...]
+
+
+class Explanation(msgspec.Struct, frozen=True, kw_only=True):
+    """The calls that count for a session, those that count elsewhere, and its subagents."""
+
+    calls: list[Explained]
+    elsewhere: list[Explained]
+    """Calls of which this session has a copy, and that count for another."""
+    own: Row
+    with_subagents: Row
+
+
+def explain(store: Store, config: Config, uid: str) -> Explanation:
+    """Every call of a session, and how its figures came about."""
+    parts_of = stored_parts(config)
+
+    def explained(one: Billed) -> Explained:
+        price, call = one.price, one.kept.call
+        parts = parts_of(call) if price is not None and price.basis == "listed" else ()
+        return Explained(
+            call=call,
+            units=price.usd if price else None,
+            old_units=one.old_usd,
+            basis=price.basis if price else None,
+            price=_price_words(one),
+            # A sheet of today may not be the one that was used.
+            parts=parts if price is not None and sum(part.usd for part in parts) == price.usd else (),
+            copies=tuple(Copy(call=copy, why=why(call, copy)) for copy in one.kept.superseded),
+        )
+
+    billed = store.billed(uid)
+    return Explanation(
+        calls=[explained(one) for one in billed],
+        elsewhere=[explained(one) for one in store.copied_calls(uid)],
+        own=total(row_of_call(one) for one in billed),
+        with_subagents=total(row_of(None, one) for one in store.sum_calls([], CallFilter(session=uid))),
+    )
+
+
+def why(call: Call, copy: Call) -> str:
+    """What put a copy behind the call that counts: the first of the rules of `ledger.rank` in which they differ."""
+    if copy.is_sidechain != call.is_sidechain:
+        return "a copy on a side chain; the main line goes first"
+    if copy.total != call.total:
+        return f"{call.total - copy.total:,} tokens fewer; the copy with most counts"
+    if copy.ts != call.ts:
+        return "a later copy; the first counts" if copy.ts is not None else "a copy without a time; one with a time goes first"
+    if copy.session_uid != call.session_uid:
+        return "the same in another session; the smaller id counts"
+    return "the same figures, with less beside them"
+
+
+def _price_words(one: Billed) -> str:
+    price = one.price
+    if price is None:
+        return "not priced yet; the next sync does that"
+    if price.basis == "invoiced":
+        return "as the provider charged it"
+    if price.basis == "none":
+        return f"no price is known ({price.source})"
+    words = [f"{price.name} ({price.match})", f"from {price.source}"]
+    if price.since:
+        words.append(f"valid since {price.since}")
+    if price.above:
+        words.append(f"price above {price.above:,} tokens")
+    return ", ".join(words) + (f"; {price.notes}" if price.notes else "")
+
+
+# ── what is not certain ──────────────────────────────────────────────────────────────────────────────────────────────
+class Gap(msgspec.Struct, frozen=True, kw_only=True):
+    """A session whose events add up to other totals than its calls, subagents included."""
+
+    uid: str
+    events_tokens: int
+    ledger_tokens: int
+
+
+class Lost(msgspec.Struct, frozen=True, kw_only=True):
+    """Tokens that a transcript has in its own running total, and in no record: they are in no figure."""
+
+    path: str
+    tokens: int
+
+
+class Check(msgspec.Struct, frozen=True, kw_only=True):
+    """What to know before trusting a figure. Rows are named by model, by `model = name of the price`, and by note."""
+
+    calls: int
+    unpriced: list[Row]
+    fuzzy: list[Row]
+    assumed: list[Row]
+    undated: Row
+    gaps: list[Gap]
+    lost: list[Lost]
+    sessions: int
+    cannot_know: tuple[str, ...] = CANNOT_KNOW
+
+
+def check(store: Store, chosen: CallFilter | None = None) -> Check:
+    """Calls without a certain price, sums that differ, and what transcripts cannot know."""
+    chosen = chosen or CallFilter()
+    prices = store.sum_calls(["price_match", "model", "price_name"], chosen)
+    unpriced = [row_of(one.keys[1], one) for one in prices if one.unpriced]
+    fuzzy = [row_of(f"{one.keys[1]} = {one.keys[2]}", one) for one in prices if one.keys[0] == "fuzzy"]
+    notes = [row_of(one.keys[0], one) for one in store.sum_calls(["price_notes"], chosen) if one.keys[0]]
+    by_session = {one.keys[0]: one for one in store.sum_calls(["session"], CallFilter(agent=chosen.agent))}
+    return Check(
+        calls=sum(one.calls for one in prices),
+        unpriced=sorted(unpriced, key=lambda row: -row.total_tokens),
+        fuzzy=sorted(fuzzy, key=lambda row: -row.units),
+        assumed=sorted(notes, key=lambda row: -row.units),
+        undated=total(row_of(None, one) for one in store.sum_calls(["hour"], chosen) if one.keys[0] is None),
+        gaps=sorted(
+            _gaps(
+                store.sessions(Filter(parents_only=False, agent=chosen.agent)), {uid: row_of(uid, one) for uid, one in by_session.items()}
+            ),
+            key=lambda gap: -abs(gap.events_tokens - gap.ledger_tokens),
+        ),
+        lost=sorted(_lost(store, chosen.agent), key=lambda one: (-one.tokens, one.path)),
+        sessions=len(by_session),
+    )
+
+
+def _lost(store: Store, agent: str | None) -> Iterator[Lost]:
+    """For each source; of several copies of a file, such as an archived one, the first."""
+    known = store.sources(agent)
+    found: dict[str, dict[int, int]] = {}
+    for path, offset, reason in store.skips():
+        count, _, what = reason.partition(" ")
+        if what == LOST and path in known and count.isdecimal():
+            found.setdefault(path, {})[offset] = int(count)
+    copies = {(os.path.basename(path), tuple(gaps.items())): path for path, gaps in sorted(found.items(), reverse=True)}
+    for path in copies.values():
+        yield Lost(path=path, tokens=sum(found[path].values()))
+
+
+def _gaps(lines: list[SessionLine], counted: dict[str, Row]) -> Iterator[Gap]:
+    by_uid = {line.uid: line for line in lines}
+    told: dict[str, int] = {}
+    for line in lines:
+        tokens = line.input_tokens + line.output_tokens + line.cache_read_tokens + line.cache_write_tokens
+        top = _top(line, by_uid)
+        told[top] = told.get(top, 0) + tokens
+    for uid, tokens in told.items():
+        # Events of an agent that tells no usage with them say nothing about the calls.
+        if tokens and uid in counted and counted[uid].total_tokens != tokens:
+            yield Gap(uid=uid, events_tokens=tokens, ledger_tokens=counted[uid].total_tokens)
+
+
+def _top(line: SessionLine, by_uid: dict[str, SessionLine]) -> str:
+    """The session that a subagent worked for; itself, where parents are missing or lead in a circle."""
+    seen = {line.uid}
+    here = line
+    while here.relation == "subagent":
+        above = by_uid.get(here.parent_uid or "")
+        if above is None or above.uid in seen:
+            return line.uid
+        seen.add(above.uid)
+        here = above
+    return here.uid

@@ -1,0 +1,247 @@
+"""Sums over the ledger, by time or by what calls have in common; and what a budget or a prompt line wants to know of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, date, datetime, timedelta
+from itertools import pairwise
+
+import msgspec
+from msgspec.structs import astuple
+
+from ..config import Budget
+from ..model import USD, parse_time
+from ..store import Billed, CallFilter, CallSum, Store
+from .zone import Zone
+
+BY = ("day", "week", "month", "session", "model", "agent", "project", "branch", "machine", "subagent", "block")
+ORDERS = ("key", "cost", "tokens", "calls")
+_IN_TIME = ("day", "week", "month", "block")
+
+BLOCK_HOURS = 5
+"""A block is what plans count in: it begins at the full hour of its first call and ends five hours later, and the next call after
+that begins another."""
+_LAST = datetime.max.replace(tzinfo=UTC)
+RECENT = timedelta(days=8)
+"""How far back the present block is looked for, before all calls are."""
+
+
+class Row(msgspec.Struct, frozen=True, gc=False):
+    """What some calls add up to. `key` is None for calls that do not say."""
+
+    key: str | None
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_5m_tokens: int = 0
+    cache_write_1h_tokens: int = 0
+    reasoning_tokens: int = 0
+    """A part of output."""
+    web_searches: int = 0
+    units: int = 0
+    """In 1e-12 USD, exact."""
+    unpriced: int = 0
+    fuzzy: int = 0
+
+    @property
+    def usd(self) -> float:
+        return self.units / USD
+
+    @property
+    def cache_write_tokens(self) -> int:
+        return self.cache_write_5m_tokens + self.cache_write_1h_tokens
+
+    @property
+    def total_tokens(self) -> int:
+        return self.input_tokens + self.output_tokens + self.cache_read_tokens + self.cache_write_tokens
+
+
+class Block(msgspec.Struct, frozen=True, gc=False):
+    """A block of five hours."""
+
+    start: datetime
+    row: Row
+
+    @property
+    def end(self) -> datetime:
+        return self.start + min(timedelta(hours=BLOCK_HOURS), _LAST - self.start)
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """The rows of a report, all of them, and their sum."""
+
+    by: str
+    timezone: str
+    rows: list[Row]
+    total: Row
+
+
+def report(
+    store: Store, by: str = "day", chosen: CallFilter | None = None, *, zone: Zone | None = None, order: str | None = None
+) -> Report:
+    """What was used, by one of `BY`. Rows in time come in its order, others the dearest first, unless `order` says otherwise.
+
+    A block is whole: of those in question the calls before `since` and after `until` count too.
+    """
+    chosen, zone = chosen or CallFilter(), zone or Zone()
+    if by == "block":
+        hours = _hours(store, chosen)
+        rows = [block.row for block in _blocks(hours) if _is_in(block, chosen)]
+        if chosen.since is None and chosen.until is None:
+            rows += [row_of(None, one) for one in hours if one.keys[0] is None]
+    elif by in ("day", "week", "month"):
+        rows = _merged((_period(by, one.keys[0]), one) for one in store.sum_calls(["day"], chosen, _spans(store, zone, chosen)))
+    else:
+        rows = _merged((one.keys[0], one) for one in store.sum_calls([by], chosen))
+    rows = _ordered(rows, order or ("key" if by in _IN_TIME else "cost"))
+    return Report(by=by, timezone=zone.name, rows=rows, total=total(rows))
+
+
+def total(rows: Iterable[Row]) -> Row:
+    return Row(None, *map(sum, zip(*(astuple(row)[1:] for row in rows), strict=True)))
+
+
+def _merged(found: Iterable[tuple[str | None, CallSum]]) -> list[Row]:
+    """A row for each key. Weeks and months are made of days here."""
+    rows: dict[str | None, list[Row]] = {}
+    for key, one in found:
+        rows.setdefault(key, []).append(row_of(key, one))
+    return [same[0] if len(same) == 1 else msgspec.structs.replace(total(same), key=key) for key, same in rows.items()]
+
+
+def row_of(key: str | None, one: CallSum) -> Row:
+    return Row(key, *astuple(one)[1:])  # Both have the same sums in the same order, and there may be thousands.
+
+
+def row_of_call(one: Billed) -> Row:
+    """A single call as a row."""
+    call, price = one.kept.call, one.price
+    counts = [getattr(call, name) for name in Row.__struct_fields__[2:9]]
+    is_unpriced = (price is None or price.basis == "none") and not (call.model or "").startswith("<")
+    is_fuzzy = price is not None and price.match == "fuzzy"
+    return Row(None, *[1, *counts, price.usd if price else 0, int(is_unpriced), int(is_fuzzy)])
+
+
+def _ordered(rows: list[Row], order: str) -> list[Row]:
+    # Twice, because the first order stays where the second finds no difference: the same rows always come in the same order.
+    rows = sorted(rows, key=lambda row: (row.key is not None, row.key or ""))
+    if order == "key":
+        return rows
+    if order == "calls":
+        return sorted(rows, key=lambda row: -row.calls)
+    if order == "tokens":
+        return sorted(rows, key=lambda row: -row.total_tokens)
+    return sorted(rows, key=lambda row: (-row.units, -row.total_tokens))
+
+
+def _period(by: str, ordinal: int | None) -> str | None:
+    """The day, the Monday of its week, or the month. A transcript may name any time, also the last day of year 9999."""
+    if ordinal is None:
+        return None
+    day = date.fromordinal(min(max(ordinal, 1), date.max.toordinal()))
+    if by == "week":
+        day = date.fromordinal(max(day.toordinal() - day.weekday(), 1))
+    return day.isoformat()[:7] if by == "month" else day.isoformat()
+
+
+def _spans(store: Store, zone: Zone, chosen: CallFilter) -> list[tuple[int, int]]:
+    times = store.call_times()
+    if times is None:
+        return [(0, 0)]
+    first, last = (parse_time(time) for time in times)
+    first, last = max(first, chosen.since or first), min(last, chosen.until or last)
+    return zone.spans(first.timestamp(), max(first, last).timestamp())
+
+
+# ── blocks ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+def blocks(store: Store, chosen: CallFilter) -> list[Block]:
+    """All blocks in question, in order."""
+    return [block for block in _blocks(_hours(store, chosen)) if _is_in(block, chosen)]
+
+
+def _hours(store: Store, chosen: CallFilter) -> list[CallSum]:
+    """Of all times: where a block begins depends on all before it."""
+    return store.sum_calls(["hour"], msgspec.structs.replace(chosen, since=None, until=None))
+
+
+def _is_in(block: Block, chosen: CallFilter) -> bool:
+    return (chosen.since is None or block.end > chosen.since) and (chosen.until is None or block.start < chosen.until)
+
+
+def _blocks(hours: Sequence[CallSum]) -> list[Block]:
+    groups: dict[int, list[tuple[int, ...]]] = {}
+    start = -BLOCK_HOURS
+    for one in sorted((one for one in hours if one.keys[0] is not None), key=lambda one: one.keys[0]):
+        hour = one.keys[0]
+        if not groups or hour >= start + BLOCK_HOURS:
+            start = hour
+        groups.setdefault(start, []).append(astuple(one)[1:])
+    return [_block(hour, sums) for hour, sums in groups.items()]
+
+
+def _block(hour: int, sums: Sequence[tuple[int, ...]]) -> Block:
+    start = datetime.fromtimestamp(0, UTC) + timedelta(hours=hour)
+    return Block(start, Row(start.isoformat().replace("+00:00", "Z"), *map(sum, zip(*sums, strict=True))))
+
+
+def present_block(store: Store, now: datetime) -> Block | None:
+    """The block that is running, when there is one."""
+    since = now - RECENT
+    found = sorted(store.sum_calls(["hour"], CallFilter(since=since)), key=lambda one: one.keys[0])
+    if not found:
+        return None
+    # After five hours without a call a block begins for certain; without such a pause all calls must be asked.
+    hours, present = [since.timestamp() // 3600, *(one.keys[0] for one in found)], now.timestamp() // 3600
+    certain = [n for n, (last, hour) in enumerate(pairwise(hours)) if hour - last >= BLOCK_HOURS and hour <= present]
+    near = _blocks(found[certain[-1] :]) if certain else blocks(store, CallFilter())
+    return next((block for block in near if block.start <= now < block.end), None)
+
+
+# ── budgets and prompts ──────────────────────────────────────────────────────────────────────────────────────────────
+class Spent(msgspec.Struct, frozen=True, kw_only=True):
+    """What was spent today of a budget, in USD. `name` is `day`, or the pattern of projects."""
+
+    name: str
+    limit: float
+    usd: float
+
+    @property
+    def is_over(self) -> bool:
+        return self.usd > self.limit
+
+
+def budgets(store: Store, budget: Budget, now: datetime, zone: Zone) -> list[Spent]:
+    """How today's spending stands to each budget, that of the day first."""
+    if budget.day is None and not budget.projects:
+        return []
+    rows = report(store, "project", CallFilter(since=zone.midnight(zone.today(now))), zone=zone).rows
+    found = [] if budget.day is None else [Spent(name="day", limit=budget.day, usd=total(rows).usd)]
+    for name, limit in budget.projects.items():
+        own = total(row for row in rows if name in budget.patterns_of(row.key))
+        found.append(Spent(name=name, limit=limit, usd=own.usd))
+    return found
+
+
+class Status(msgspec.Struct, frozen=True, kw_only=True):
+    """What a prompt line shows: today, the running block, and today's or this session's share of where one is."""
+
+    today: Row
+    block: Block | None
+    project: Row | None
+    session: Row | None
+
+
+def status(store: Store, now: datetime, zone: Zone, *, folder: str | None = None, session: str | None = None) -> Status:
+    """`folder` is that of the project, `session` a uid."""
+
+    def one(chosen: CallFilter) -> Row:
+        return total(row_of(None, found) for found in store.sum_calls([], chosen))
+
+    since = zone.midnight(zone.today(now))
+    return Status(
+        today=one(CallFilter(since=since)),
+        block=present_block(store, now),
+        project=one(CallFilter(since=since, cwd=folder)) if folder else None,
+        session=one(CallFilter(session=session)) if session else None,
+    )

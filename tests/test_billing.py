@@ -1,0 +1,140 @@
+"""The ledger's part of a sync: copies settled in any order, prices given once, prices given again."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runlore import billing, ledger
+from runlore.config import Config
+from runlore.errors import ConfigError
+from runlore.model import USD, Call
+from runlore.store import CallFilter, Store
+from runlore.store.calls import hash_of
+from tests.ledgers import NOON, call, keep, open_ledger
+from tests.test_ledger import calls as any_call
+
+OWN = {"m": {"input": 1.0, "output": 10.0}}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    made = open_ledger(tmp_path)
+    yield made
+    made.close()
+
+
+def config(tmp_path: Path, prices: dict[str, Any] | None = None) -> Config:
+    return Config(home=tmp_path, store=str(tmp_path / "runlore.db"), prices=OWN if prices is None else prices)
+
+
+@given(st.lists(any_call, max_size=25), st.randoms(use_true_random=False), st.integers(1, 5))
+def test_the_order_of_batches_changes_nothing(found: list[Call], random: Any, batches: int) -> None:
+    toys = [msgspec.structs.replace(one, session_uid=f"toy:{one.session_uid.replace(':', '')}", seq=-1) for one in found]
+    expected = {hash_of(one.call): one.copies for one in ledger.merge(toys)}
+    shuffled = [*toys, *toys[:4]]
+    random.shuffle(shuffled)
+    with TemporaryDirectory() as folder:
+        store = open_ledger(Path(folder))
+        for n in range(batches):
+            keep(store, shuffled[n::batches])
+        kept = store.calls(list(expected))
+        store.close()
+    assert {hash_of(one.call): (one.call, *one.superseded) for one in kept} == expected
+
+
+def test_what_was_priced_stays_priced_and_what_is_new_is_priced(store: Store, tmp_path: Path) -> None:
+    keep(store, [call("k1", output_tokens=10)])
+    assert billing.price(store, config(tmp_path)) == 1
+    assert billing.price(store, config(tmp_path, {"m": {"input": 5.0, "output": 5.0}})) == 0
+    [one] = store.billed("toy:s1")
+    assert one.price is not None
+    assert (one.price.usd, one.price.basis, one.price.match, one.price.source) == (200 * USD // 10**6, "listed", "exact", "config")
+    assert store.session("toy:s1").cost.usd == pytest.approx(0.0002)  # type: ignore[union-attr]
+
+
+def test_pricing_again_keeps_the_figure_of_before(store: Store, tmp_path: Path) -> None:
+    keep(store, [call("k1", output_tokens=10), call("k2", invoiced=77)])
+    billing.price(store, config(tmp_path))
+    assert billing.reprice(store, config(tmp_path, {"m": {"input": 2.0, "output": 20.0}})) == 1
+    found = {one.kept.call.key: (one.price.usd if one.price else None, one.old_usd) for one in store.billed("toy:s1")}
+    assert found == {"k1": (400 * USD // 10**6, 200 * USD // 10**6), "k2": (77, None)}
+
+
+def test_a_call_without_a_price_is_counted_and_says_so(store: Store, tmp_path: Path) -> None:
+    keep(store, [call("k1", model="nobody-lists-this-9000")])
+    assert billing.price(store, config(tmp_path)) == 1
+    [total] = store.sum_calls([], CallFilter())
+    assert (total.calls, total.usd, total.unpriced) == (1, 0, 1)
+    assert store.session("toy:s1").cost.usd is None  # type: ignore[union-attr]
+
+
+def test_killed_between_taking_and_giving_prices_the_next_sync_goes_on(store: Store, tmp_path: Path) -> None:
+    keep(store, [call("k1", output_tokens=10)])
+    billing.price(store, config(tmp_path))
+    store.unprice()
+    store.unprice()
+    assert billing.price(store, config(tmp_path)) == 1
+    [one] = store.billed("toy:s1")
+    assert one.price is not None
+    assert one.price.usd == one.old_usd
+
+
+def test_a_price_of_the_user_that_is_none_is_said(store: Store, tmp_path: Path) -> None:
+    keep(store, [call("k1")])
+    with pytest.raises(ConfigError, match="prices"):
+        billing.price(store, config(tmp_path, {"m": {"input": "cheap"}}))
+
+
+def test_parts_are_known_from_the_sheets_that_were_used(store: Store, tmp_path: Path) -> None:
+    sonnet = call("k1", model="claude-sonnet-4-5", provider="anthropic", output_tokens=10)
+    keep(store, [sonnet])
+    assert billing.stored_parts(config(tmp_path))(sonnet) == (), "nothing was looked up yet"
+    billing.price(store, config(tmp_path))
+    parts = billing.stored_parts(config(tmp_path))(sonnet)
+    [one] = store.billed("toy:s1")
+    assert one.price is not None
+    assert sum(part.usd for part in parts) == one.price.usd > 0
+
+
+def test_parts_are_rebuilt_without_the_price_list(tmp_path: Path) -> None:
+    code = f"""
+import sys
+from pathlib import Path
+from runlore.billing import stored_parts
+from runlore.config import Config
+from runlore.model import Call
+stored_parts(Config(home=Path({str(tmp_path)!r}), store=""))(Call(key="k", session_uid="toy:s1", model="claude-opus-4-6"))
+print("genai_prices" in sys.modules)
+"""
+    assert subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout == "False\n"
+
+
+def test_a_copy_that_comes_later_leaves_the_event_of_the_one_that_counts(store: Store) -> None:
+    keep(store, [call("k1", output_tokens=5)])
+    store.db.execute("update calls set seq = 3")  # type: ignore[attr-defined]
+    keep(store, [call("k1", "s2", output_tokens=1)])
+    [kept] = store.calls([hash_of(call("k1"))])
+    assert (kept.call.seq, len(kept.superseded)) == (3, 1)
+    keep(store, [call("k1", output_tokens=6, ts=NOON)])
+    [kept] = store.calls([hash_of(call("k1"))])
+    assert (kept.call.seq, len(kept.superseded)) == (-1, 2)
+
+
+def test_pricing_again_and_again_keeps_the_figure_that_was_first_counted(store: Store, tmp_path: Path) -> None:
+    keep(store, [call("k1", output_tokens=10), call("k2", model="n", output_tokens=10)])
+    billing.price(store, config(tmp_path))
+    dearer = {"m": {"input": 2.0, "output": 20.0}, "n": {"input": 1.0, "output": 10.0}}
+    for _ in range(2):
+        assert billing.reprice(store, config(tmp_path, dearer)) == 2
+    found = {one.kept.call.key: (one.price.usd if one.price else None, one.old_usd) for one in store.billed("toy:s1")}
+    assert found == {"k1": (400 * USD // 10**6, 200 * USD // 10**6), "k2": (200 * USD // 10**6, 200 * USD // 10**6)}
