@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
 import time
 from collections.abc import Iterable
@@ -12,7 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runlore.cli._out import Column, cells, clean, fit, one_line, pad, page, paint, safe_json, table, wrap
+from runlore.cli import doctor
+from runlore.cli._out import Column, cells, clean, fit, one_line, pad, page, paint, safe_json, table, wrap, write_json
+from runlore.cli._words import brief, duration
+from runlore.doctor import Check, Report
 
 OBEYED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\U000e0000-\U000e007f\ud800-\udfff]")
 ANY = st.text(st.characters() | st.sampled_from("\x1b\x9b\x9d\x9c\x07[]0;m\r\n\t\u202e\ud800"))
@@ -116,6 +120,7 @@ def terminal_of_five_lines(monkeypatch: pytest.MonkeyPatch) -> Terminal:
     monkeypatch.setattr("sys.stdout", made)
     monkeypatch.setenv("LINES", "5")
     monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("PAGER", "more")
     return made
 
 
@@ -132,6 +137,69 @@ def test_only_what_does_not_fit_the_screen_is_paged(monkeypatch: pytest.MonkeyPa
     assert (terminal.getvalue(), paged) == ("line\n" * 13, [])
     page(f"line {n}" for n in range(6))
     assert paged == [f"line {n}\n" for n in range(6)]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="other systems have their own pager")
+@pytest.mark.parametrize(
+    ("pager", "less", "colour"),
+    [(None, None, True), ("less", None, True), ("less", "-iM", False), ("less -R", "-iM", True), ("less", "--RAW-CONTROL-CHARS", True),
+     ("/usr/bin/less", "FRX", True), ("most", None, True)],
+)  # fmt: skip
+def test_colours_go_to_a_pager_that_shows_them(monkeypatch: pytest.MonkeyPatch, pager: str | None, less: str | None, colour: bool) -> None:
+    terminal_of_five_lines(monkeypatch)
+    colours: list[bool | None] = []
+    monkeypatch.setattr("click.echo_via_pager", lambda text, color=None: colours.append(color))
+    for name, value in (("PAGER", pager), ("LESS", less)):
+        monkeypatch.setenv(name, "")  # So that it is put back afterwards.
+        monkeypatch.delenv(name) if value is None else monkeypatch.setenv(name, value)
+    page(["line"] * 9)
+    assert colours == [colour]
+    assert os.environ["LESS"] == (less or "FRX")
+
+
+@pytest.mark.parametrize("pager", ["", " ", "cat"])
+def test_who_wants_no_pager_gets_none(monkeypatch: pytest.MonkeyPatch, pager: str) -> None:
+    terminal = terminal_of_five_lines(monkeypatch)
+    monkeypatch.setenv("PAGER", pager)
+    page(["line"] * 9)
+    assert terminal.getvalue() == "line\n" * 9
+
+
+def test_of_several_json_values_each_is_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = terminal_of_five_lines(monkeypatch)
+    written = io.BytesIO()
+    monkeypatch.setattr(terminal, "buffer", written, raising=False)
+    write_json({"a": [1, 2]})
+    write_json({"a": [1, 2]}, in_a_line=True)
+    assert written.getvalue() == b'{\n  "a": [\n    1,\n    2\n  ]\n}\n{"a":[1,2]}\n'
+
+
+def test_a_column_that_says_the_same_in_every_line_leaves_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    columns = [
+        Column("ID", ["x" * 8, "y" * 8]),
+        Column("SAME", ["a" * 10] * 2, leaves=9),
+        Column("OTHER", ["b" * 10, "c" * 10], leaves=1),
+        Column("TITLE", ["t" * 60] * 2),
+    ]
+    assert table(columns)[0].split() == ["ID", "OTHER", "TITLE"]
+
+
+def test_an_hour_and_more_is_told_in_hours() -> None:
+    assert [brief(minutes * 60) for minutes in (12, 59, 60, 68, 185)] == ["12m", "59m", "1h00", "1h08", "3h05"]
+    assert [duration(minutes * 60) for minutes in (12, 59, 60, 68, 185)] == ["12 min", "59 min", "1 h 00", "1 h 08", "3 h 05"]
+
+
+def test_the_doctor_keeps_to_the_screen(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = terminal_of_five_lines(monkeypatch)
+    monkeypatch.setenv("COLUMNS", "50")
+    monkeypatch.setenv("NO_COLOR", "1")
+    problem = "a path that is so long that it does not fit a line of this screen"
+    checks = [Check(name="file", ok=True, checked=1, of=1), Check(name="bodies", ok=False, checked=2, of=9, count=1, problems=[problem])]
+    doctor.show(Report(ok=False, checks=checks))
+    lines = terminal.getvalue().splitlines()
+    assert max(map(len, lines)) <= 50
+    assert " ".join(" ".join(lines).split()).endswith(problem)
 
 
 def test_colour_is_for_terminals_whose_user_wants_it(monkeypatch: pytest.MonkeyPatch) -> None:

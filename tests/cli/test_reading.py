@@ -5,12 +5,17 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import time
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import tests.toy as toy_module
+from runlore.adapters import Facts
 from runlore.cli import show
-from runlore.model import Session
+from runlore.model import Session, SessionEvent
 from runlore.query import last_sync
 from tests.cli.conftest import Run
 from tests.toy import Toy, line
@@ -39,6 +44,9 @@ def test_ls_gives_programs_an_array_of_plain_objects(run: Run, stored: Path) -> 
         (["--errors"], ["toy:alpha"]),
         (["--text", "BUILD"], ["toy:alpha"]),
         (["--repo", "bet*"], ["toy:beta"]),
+        (["--repo", "BETA"], ["toy:beta"]),
+        (["--repo", "bet"], []),
+        (["--branch", "mai"], ["toy:beta", "toy:alpha"]),
         (["--agent", "toy", "--cwd", "*alpha"], ["toy:alpha"]),
         (["--until", "2026-01-01T00:01Z"], ["toy:alpha"]),
         (["--since", "2026-01-01T00:01Z"], ["toy:beta"]),
@@ -61,12 +69,24 @@ def test_ls_dot_is_the_folder_one_is_in(run: Run, stored: Path, tmp_path: Path, 
 def test_ls_says_what_to_do_when_there_is_nothing(run: Run, stored: Path) -> None:
     result = run("ls", "--repo", "nowhere")
     assert (result.exit_code, result.stdout) == (0, "")
-    assert "2 sessions are stored" in result.stderr
+    assert result.stderr == "no session matches; 2 sessions are stored, `runlore ls` shows the latest\n"
 
 
 def test_ls_tells_how_many_there_are_beyond_the_limit(run: Run, stored: Path) -> None:
-    assert "1 of 2 sessions" in run("ls", "-n", "1").stderr
+    assert run("ls", "-n", "1").stderr == "1 of 2 sessions; --all shows them all\n"
     assert run("ls", "-n", "2").stderr == ""
+    assert "--all " in run("ls", "--help").stdout
+
+
+def test_ls_tells_of_the_subagents_that_it_leaves_out(run: Run, stored: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (stored / "more.jsonl").write_bytes(b"".join(line(s=f"alpha/agent-{n}", id=f"m{n}", text="x", at=300 + n) for n in range(3)))
+    facts = Facts
+    monkeypatch.setattr(
+        toy_module, "Facts", lambda **told: facts(**told, relation="subagent" if "/" in told["native_session_id"] else None)
+    )
+    run("sync")
+    assert "1 of 2 sessions (3 subagents: --all-subagents); --all" in run("ls", "-n", "1").stderr
+    assert "1 of 5 sessions; --all" in run("ls", "-n", "1", "--all-subagents").stderr
 
 
 def test_ls_warns_of_transcripts_that_are_soon_deleted_and_not_stored(
@@ -121,8 +141,8 @@ def test_show_marks_a_rewind_and_shows_what_it_left(run: Run, stored: Path) -> N
 
 
 def test_show_refuses_a_branch_that_is_not_there(run: Run, stored: Path) -> None:
-    assert "nothing was rewound" in run("show", "alpha", "--branch", "1").stderr
-    assert "the last is 1" in run("show", "beta", "--branch", "7").stderr
+    assert "there is no branch 1: nothing was rewound" in run("show", "alpha", "--branch", "1").stderr
+    assert "there is no branch 7: the last is 1" in run("show", "beta", "--branch", "7").stderr
     assert run("show", "beta", "--branch", "x").exit_code == 2
 
 
@@ -132,6 +152,107 @@ def test_show_gives_one_event_whole(run: Run, stored: Path, words: list[str]) ->
     assert text.startswith("toy:alpha#2\n")
     assert "is_error: True" in text
     assert text.endswith("line 1\nmake: *** No rule\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["alpha#2", "--event", "2"], "#EVENT and --event"),
+        (["alpha#2", "--context", "2"], "#EVENT and --context"),
+        (["alpha", "--event", "2", "--context", "2"], "--event and --context"),
+        (["alpha", "--raw", "--context", "2"], "--raw and --context"),
+        (["alpha", "--raw", "--json"], "--raw and --json"),
+        (["beta", "--branch", "0", "--json"], "--branch and --json"),
+        (["alpha#2", "--full"], "--full and #EVENT"),
+        (["alpha", "--thinking", "--raw"], "--thinking and --raw"),
+    ],
+)
+def test_show_refuses_options_that_ask_for_different_things(run: Run, stored: Path, words: list[str], told: str) -> None:
+    result = run("show", *words)
+    assert result.exit_code == 2
+    assert f"{told} do not go together" in result.stderr
+
+
+def test_what_is_no_number_of_an_event_is_told_as_such(run: Run, stored: Path) -> None:
+    result = run("show", "alpha#abc")
+    assert result.exit_code == 2
+    assert "'abc' is not an event number" in result.stderr
+    assert run("show", "zeta#abc").stderr == "runlore: no session 'zeta'; `runlore ls` lists them\n"
+
+
+def test_times_are_those_of_where_people_are(run: Run, stored: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "XXX-5:30")
+    time.tzset()
+    assert "ts: 2026-01-01 05:30:03\n" in run("show", "alpha#2").stdout
+    assert "2026-01-01 05:31  6.0 s at work" in run("show", "beta").stdout.replace("5.0 s", "6.0 s")
+    assert json.loads(run("show", "alpha#2", "--json").stdout)["ts"] == "2026-01-01T00:00:03.000000Z"
+
+
+@pytest.mark.parametrize(
+    ("end", "told"), [(6, "2026-01-01 00:00  "), (600, "2026-01-01 00:00 → 00:10  "), (90_000, "2026-01-01 00:00 → 2026-01-02 01:00  ")]
+)
+def test_show_tells_from_when_to_when(run: Run, stored: Path, end: int, told: str) -> None:
+    with (stored / "alpha.jsonl").open("ab") as file:
+        file.write(line(s="alpha", id="end", kind="assistant_msg", text="bye", at=end))
+    run("sync")
+    assert f"\n{told}" in run("show", "alpha").stdout
+
+
+def test_show_of_a_session_in_which_nothing_was_said_says_so(run: Run, stored: Path) -> None:
+    (stored / "quiet.jsonl").write_bytes(
+        line(s="quiet", id="q1", kind="lifecycle", text="started") + line(s="quiet", id="q2", kind="lifecycle")
+    )
+    run("sync")
+    assert "nothing was said or done in it; --full shows 2 notes of the agent's own" in run("show", "quiet").stdout
+    assert "nothing was said" not in run("show", "quiet", "--full").stdout
+    assert "nothing was said" not in run("show", "alpha").stdout
+
+
+def test_the_margin_is_as_wide_as_the_longest_number(run: Run, stored: Path) -> None:
+    (stored / "second.jsonl").write_bytes(line(s="alpha", id="z1", text="from a second file", at=50))
+    run("sync")
+    text = run("show", "alpha").stdout
+    assert "      0 ❯ please fix the build\n" in text
+    assert "1048576 ❯ from a second file\n" in text
+
+
+def test_a_word_that_ends_its_summary_is_shown_with_it(run: Run, stored: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    event = SessionEvent
+    told = {"summary": "permission mode: plan"}
+    monkeypatch.setattr(toy_module, "SessionEvent", lambda **fields: event(**{**fields, **(told if fields["summary"] == "plan" else {})}))
+    (stored / "mode.jsonl").write_bytes(line(s="mode", id="m1", kind="human_intervention", text="plan"))
+    run("sync")
+    assert "! permission mode: plan" in run("show", "mode").stdout
+
+
+def test_what_stands_above_a_session_fits_a_narrow_screen(run: Run, stored: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "0123456789abcdef-0123456789"
+    (stored / "long.jsonl").write_bytes(line(s=name, id="x", text="hello", at=500))
+    run("sync")
+    assert f"\ntoy:{name}  " in run("show", name).stdout
+    monkeypatch.setenv("COLUMNS", "48")
+    lines = run("show", name).stdout.splitlines()
+    assert lines[1].startswith("01234567  0123")
+    assert max(len(text) for text in lines if "/work/" not in text) <= 48
+
+
+def test_subagents_are_named_by_short_ids_within_the_screen(run: Run, stored: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    facts, parent = Facts, "0123456789abcdef-0123"
+
+    def with_parent(**told: Any) -> Any:
+        below = {"parent_uid": f"toy:{parent}", "relation": "subagent"} if "/" in told["native_session_id"] else {}
+        return facts(**{**told, **below})
+
+    monkeypatch.setattr(toy_module, "Facts", with_parent)
+    text = "look for every place that is wide"
+    (stored / "long.jsonl").write_bytes(
+        line(s=parent, id="x", text="hello", at=500) + line(s=f"{parent}/agent-1", id="y", text=text, at=501)
+    )
+    run("sync")
+    assert "\n  01234567/agent-1  look for every place that is wide (1 event)\n" in run("show", parent).stdout
+    monkeypatch.setenv("COLUMNS", "60")
+    assert "\n  01234567/agent-1  look for every place that is … (1 event)\n" in run("show", parent).stdout
+    assert "\nsubagent of 01234567" not in run("show", f"{parent}/agent-1").stdout, "it fits in full"
 
 
 def test_show_context_is_what_the_model_saw(run: Run, stored: Path) -> None:
@@ -152,7 +273,8 @@ def test_show_raw_gives_the_agents_own_records(run: Run, stored: Path) -> None:
 
 def test_show_json_holds_the_session_its_events_and_bodies(run: Run, stored: Path) -> None:
     data = json.loads(run("show", "beta", "--json").stdout)
-    assert data["session"]["session_uid"] == "toy:beta"
+    assert data["session"]["session_uid"] == data["session"]["uid"] == "toy:beta"
+    assert (data["session"]["agent"], data["session"]["branch"]) == ("toy", "main")
     assert [event["body"] for event in data["events"]][:2] == ["write a poem", "About what?"]
     assert [branch["is_active"] for branch in data["branches"]] == [True, False]
     assert json.loads(run("show", "beta#1", "--json").stdout)["body"] == "About what?"
@@ -191,7 +313,8 @@ def resumable(monkeypatch: pytest.MonkeyPatch, stored: Path, tmp_path: Path) -> 
     folder.mkdir()
 
     def get(store: object, uid: str) -> Session:
-        return Session(session_uid=uid, flavor="toy", native_session_id=uid.partition(":")[2], cwd=str(folder))
+        gone = datetime(2026, 2, 3, tzinfo=UTC) if (tmp_path / "gone").exists() else None
+        return Session(session_uid=uid, flavor="toy", native_session_id=uid.partition(":")[2], cwd=str(folder), source_missing_at=gone)
 
     monkeypatch.setattr("runlore.query.get", get)
     monkeypatch.setattr(Toy, "resume", lambda self, session: ["toy", "--resume", session.native_session_id])
@@ -202,8 +325,13 @@ def resumable(monkeypatch: pytest.MonkeyPatch, stored: Path, tmp_path: Path) -> 
 def test_resume_prints_a_line_for_the_shell(run: Run, resumable: Path) -> None:
     assert run("resume", "alpha").stdout == f"cd {shlex.quote(str(resumable))} && toy --resume alpha\n"
     assert json.loads(run("resume", "alpha", "--json").stdout) == {
+        "uid": "toy:alpha",
+        "agent": "toy",
+        "branch": None,
         "session_uid": "toy:alpha",
         "cwd": str(resumable),
+        "cwd_exists": True,
+        "source_missing_at": None,
         "command": ["toy", "--resume", "alpha"],
     }
 
@@ -227,6 +355,20 @@ def test_resume_says_so_when_the_folder_is_gone(run: Run, resumable: Path) -> No
     result = run("resume", "alpha")
     assert result.exit_code == 1
     assert "is not here (any more); elsewhere the command is: toy --resume alpha" in result.stderr
+    data = json.loads(run("resume", "alpha", "--json").stdout)
+    assert (data["cwd_exists"], data["command"]) == (False, ["toy", "--resume", "alpha"])
+
+
+def test_resume_says_so_when_the_agent_deleted_its_transcript(run: Run, resumable: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (resumable.parent / "gone").touch()
+    told = "the transcript of this session is gone since 2026-02-03: Toy will not find it; `runlore show alpha` still reads it\n"
+    result = run("resume", "alpha")
+    assert (result.exit_code, result.stderr) == (0, told)
+    assert result.stdout.endswith("toy --resume alpha\n")
+    assert json.loads(run("resume", "alpha", "--json").stdout)["source_missing_at"] == "2026-02-03T00:00:00Z"
+    monkeypatch.setattr("os.execvp", lambda *words: pytest.fail("it would find nothing"))
+    result = run("resume", "alpha", "--exec")
+    assert (result.exit_code, result.stderr) == (1, f"runlore: {told}")
 
 
 def test_resume_says_so_when_the_agent_has_no_such_command(run: Run, stored: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,11 +7,13 @@ import re
 from pathlib import Path
 from typing import Any
 
+import apsw
 import msgspec
 import pytest
 
 from runlore import search as engine
 from runlore import trace
+from runlore.adapters import Facts
 from runlore.cli import _hits
 from runlore.cli._out import cells
 from runlore.search import EventHit
@@ -116,7 +118,7 @@ def test_a_value_with_a_dash_stays_the_value_of_its_option(run: Run, worked: Pat
 
 def test_search_gives_programs_the_documented_shape(run: Run, worked: Path) -> None:
     answer = data(run, "search", "fix")
-    assert list(answer) == ["query", "total", "missing", "ignored", "partial", "seconds", "hits"]
+    assert list(answer) == ["query", "total", "missing", "ignored", "hints", "partial", "damaged", "seconds", "hits"]
     assert (answer["query"], answer["total"], answer["missing"], answer["partial"]) == ("fix", 1, [], False)
     (hit,) = answer["hits"]
     assert (hit["uid"], hit["agent"], hit["title"], hit["repo"]) == ("toy:alpha", "toy", "Fix the build", "alpha")
@@ -137,14 +139,38 @@ def test_search_gives_events_alone(run: Run, worked: Path) -> None:
     assert "the best 1 event" in result.stderr
 
 
+def test_search_gives_as_many_events_of_a_session_as_there_are(run: Run, worked: Path) -> None:
+    (worked / "many.jsonl").write_bytes(b"".join(line(s="many", id=f"n{n}", text=f"walnut {n}") for n in range(8)))
+    run("sync")
+    assert [event["seq"] for event in data(run, "search", "walnut", "--events")["events"]] == list(range(8))
+    assert [event["seq"] for event in data(run, "search", "--regex", "walnut", "--events")["events"]] == list(range(8))
+    assert len(data(run, "search", "walnut", "--events", "-n5")["events"]) == 5
+    assert "the best 5 events; -n 25 shows more" in run("search", "walnut", "--events", "-n5").stderr
+    assert "shows more" not in run("search", "walnut", "--events", "-n8").stderr
+    assert len(data(run, "search", "walnut")["hits"][0]["events"]) == 3
+
+
 def test_search_sorts_by_time_when_asked(run: Run, worked: Path) -> None:
     assert uids(run, "the", "--sort", "newest")[0] == "toy:talker"
     assert run("search", "the", "--sort", "beauty").exit_code == 2
 
 
 def test_search_says_how_many_more_there_are(run: Run, worked: Path) -> None:
-    assert "1 of 3 sessions; -n shows more" in run("search", "the", "-n", "1").stderr
-    assert "more" not in run("search", "the", "-n", "3").stderr
+    assert run("search", "the", "-n", "1").stderr == "1 of 3 sessions; -n 3 shows all\n"
+    assert run("search", "the", "-n", "3").stderr == ""
+    for n in range(8):
+        (worked / f"w{n}.jsonl").write_bytes(line(s=f"w{n}", id=f"w{n}", text="walnut", at=n))
+    run("sync")
+    assert run("search", "walnut", "-n", "1").stderr == "1 of 8 sessions; -n 5 shows more\n"
+    assert run("search", "--regex", "walnut", "-n", "2").stderr.splitlines()[-1] == "the newest 2 sessions; -n 10 looks further"
+
+
+def test_search_says_why_it_does_not_know_how_many_there_are(run: Run, worked: Path) -> None:
+    for n in range(3):
+        (worked / f"w{n}.jsonl").write_bytes(line(s=f"w{n}", id=f"w{n}", kind="tool_result", tool="Sh", text="walnut", at=n))
+    run("sync")
+    said = run("search", "walnut", "tool:Sh", "-n", "1").stderr
+    assert said == "1 of up to 3 sessions: phrases and filters are proven only for what is shown; -n 3 shows all\n"
 
 
 def test_search_says_which_word_no_session_had(run: Run, worked: Path) -> None:
@@ -175,8 +201,9 @@ def test_search_says_when_it_did_not_look_everywhere(run: Run, worked: Path, mon
 def test_nothing_found_is_exit_1_and_says_what_to_try(run: Run, worked: Path) -> None:
     result = run("search", "xyzzy")
     assert (result.exit_code, result.stdout) == (1, "")
-    assert "nothing found" in result.stderr
-    assert "try fewer words" in result.stderr
+    assert result.stderr == "nothing found\nno session has xyzzy\ntry begin* for all words that begin so, or --regex\n"
+    said = run("search", "xyzzy", "plugh").stderr
+    assert "no session has any of: xyzzy, plugh\ntry fewer words" in said
     result = run("search", "xyzzy", "--json")
     assert result.exit_code == 1
     assert json.loads(result.stdout)["hits"] == []
@@ -193,6 +220,100 @@ def test_an_empty_store_says_so(run: Run, home: Path, toy: Toy) -> None:
 def test_a_question_that_makes_no_sense_is_wrong_usage(run: Run, worked: Path, words: list[str]) -> None:
     result = run("search", *words)
     assert (result.exit_code, result.stdout) == (2, "")
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["after:soon"], "after:soon is not a time"),
+        (["kind:nope", "build"], "there is no kind 'nope'; there are: assistant_msg, "),
+        (["agent:nope", "build"], "there is no adapter 'nope'; there are: toy"),
+        (["--regex", "build", "agent:nope"], "there is no adapter 'nope'; there are: toy"),
+        (["file:", "build"], "file: has no value"),
+        (["OR"], "OR alone"),
+        (["--regex", "(foo"], "missing ): (foo\n"),
+    ],
+)
+def test_what_is_wrong_with_a_query_is_said_in_one_line(run: Run, worked: Path, words: list[str], reason: str) -> None:
+    result = run("search", *words)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith("runlore: ")
+    assert reason in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_an_unknown_agent_is_named_as_ls_does(run: Run, worked: Path) -> None:
+    told = run("search", "agent:nope", "build").stderr.removeprefix("runlore: ").strip()
+    assert told in run("ls", "--agent", "nope").stderr
+
+
+def test_an_unknown_session_is_named_as_show_does(run: Run, worked: Path) -> None:
+    result = run("search", "session:nope", "build")
+    assert (result.exit_code, result.stderr) == (1, "runlore: no session 'nope'; `runlore ls` lists them\n")
+    assert result.stderr == run("show", "nope").stderr
+
+
+def test_search_says_which_field_chooses_nothing(run: Run, worked: Path) -> None:
+    result = run("search", "tool:Nope", "build")
+    told = ["nothing found", "no event matches tool:Nope", "without tool:Nope there is 1 session"]
+    assert (result.exit_code, result.stderr.splitlines()) == (1, told)
+    told = ["nothing found", "no session matches after:7d", "without after:7d there is 1 session"]
+    assert run("search", "after:7d", "build").stderr.splitlines() == told
+    assert run("search", "repo:nope", "xyzzy").stderr.splitlines()[1:] == ["no session has xyzzy", "no session matches repo:nope"]
+    assert run("search", "after:2026-01-01T00:01", "build").stderr == "nothing found\nwithout after:2026-01-01T00:01 there is 1 session\n"
+    assert run("search", "--regex", "build", "tool:Nope").stderr == "nothing found\nno event matches tool:Nope\n(?i) finds capitals too\n"
+    assert data(run, "search", "tool:Nope", "xyzzy")["hints"] == ["no event matches tool:Nope"]
+
+
+def test_words_that_only_a_field_hides_are_not_called_missing(run: Run, worked: Path) -> None:
+    said = run("search", "tool:Sh", "rejected", "poem").stderr
+    assert said == "no session that the fields choose has all words; missing: poem\n"
+    assert run("search", "tool:Sh", "poem").stderr == "nothing found\nwithout tool:Sh there is 1 session\n"
+
+
+def test_search_says_what_it_took_for_words(run: Run, worked: Path) -> None:
+    assert "tol: is no field; did you mean tool:?" in run("search", "tol:Sh", "rejected").stderr
+    assert "use -snow" in run("search", "about", "NOT", "snow").stderr
+    assert data(run, "search", "fix", "AND", "build")["hints"] == ["AND is looked for as a word; leave it out: every word must be there"]
+    assert "ignored: ++; --regex finds signs" in run("search", "about", "C++").stderr
+    assert data(run, "search", "fix", "build")["hints"] == []
+
+
+def test_here_is_where_the_person_is(run: Run, worked: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = tmp_path / "here"
+    (here / "below").mkdir(parents=True)
+    facts = Facts(native_session_id="here", cwd=str(here / "below"))
+    plain = Toy.normalize
+
+    def moved(self: Toy, *rest: Any) -> Any:
+        found = plain(self, *rest)
+        found.facts.update({uid: facts for uid in found.facts if uid == "toy:here"})
+        return found
+
+    monkeypatch.setattr(Toy, "normalize", moved)
+    (worked / "here.jsonl").write_bytes(line(s="here", id="h", text="walnut", at=700))
+    (worked / "there.jsonl").write_bytes(line(s="there", id="t", text="walnut", at=700))
+    run("sync", "--workers", "0")
+    monkeypatch.chdir(here)
+    assert uids(run, "cwd:.", "walnut") == uids(run, "cwd:./below", "walnut") == ["toy:here"]
+    assert [hit["uid"] for hit in data(run, "search", "--regex", "waln.t", "cwd:.")["hits"]] == ["toy:here"]
+    assert {line["uid"] for line in json.loads(run("ls", "--cwd", ".", "--json").stdout)} == {"toy:here"}
+    monkeypatch.chdir(tmp_path / "home")
+    assert run("search", "cwd:.", "walnut").stderr.splitlines()[1] == f"no session matches cwd:{tmp_path / 'home'}"
+
+
+def test_a_damaged_text_is_not_shown_and_said(run: Run, worked: Path, home: Path) -> None:
+    db = apsw.Connection(str(home / ".runlore" / "runlore.db"))
+    of_alpha = "where session = (select number from sessions where uid = 'toy:alpha')"
+    db.execute(f"update segments set body = cast(x'00' || substr(body, 2) as blob) {of_alpha}")
+    db.close()
+    result = run("search", "fix")
+    assert result.exit_code == 0
+    assert result.stdout.split()[0] == "alpha"
+    assert len(result.stdout.splitlines()) == 1
+    assert "the store is damaged, and not all of its texts can be read; run `runlore doctor`" in result.stderr
+    assert data(run, "search", "fix")["damaged"]
+    assert not data(run, "search", "poem")["damaged"]
 
 
 def test_search_finds_a_pattern(run: Run, worked: Path) -> None:
@@ -289,6 +410,10 @@ def test_a_commit_that_nobody_knows_is_exit_1(run: Run, worked: Path) -> None:
         ("git commit -q --amend --no-edit; git rev-parse HEAD", SHA, True),
         ("git commit -q --amend --no-edit; git push", "   7654abc..1a2b3c4  main -> main", True),
         ("git commit -q --amend --no-edit; git push", "   1a2b3c4..7654abc  main -> main", False),
+        ("git add . && GIT_EDITOR=true git rebase --continue 2>&1 | tail", "[detached HEAD 1a2b3c4] x", True),
+        ("git merge --continue", "[main 1a2b3c4] x", True),
+        ("git merge origin/main", "Updating 7654321..1a2b3c4\nFast-forward", False),
+        ("git rebase main", "HEAD is now at 1a2b3c4 x", False),
         ("git log --oneline", "1a2b3c4 Fix it", False),
         ("git show 1a2b3c4 # before git-commit", "commit 1a2b3c4", False),
         ("cat git commit", "", False),
@@ -360,6 +485,30 @@ def test_file_lists_for_people(run: Run, worked: Path, monkeypatch: pytest.Monke
     assert max(map(len, run("file", "main.py").stdout.splitlines())) <= 60
 
 
+def test_on_a_narrow_screen_titles_shrink_before_files_leave(run: Run, worked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = ["LAST", "AGENT", "WHEN", "EDITS", "READS", "REPO", "FILE", "TITLE"]
+    found = {}
+    for width in range(100, 60, -1):
+        monkeypatch.setenv("COLUMNS", str(width))
+        head, *rows = run("file", "main.py").stdout.splitlines()
+        assert max(map(len, [head, *rows])) <= width
+        found[width] = head.split(), any(row.endswith("…") for row in rows)
+    assert found[100] == (whole, False)
+    assert (whole, True) in found.values(), "a title is cut while every column is there"
+
+
+def test_file_says_how_many_there_are_and_how_to_see_them(run: Run, worked: Path) -> None:
+    assert "1 of 2 sessions; -n 2 shows them all\n" in run("file", "*/main.py", "-n", "1").stderr
+
+
+def test_file_can_be_told_not_to_page(run: Run, worked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    paged: list[bool] = []
+    monkeypatch.setattr("runlore.cli.file.page", lambda lines, pager: paged.append(pager))
+    run("file", "main.py")
+    run("file", "main.py", "--no-pager")
+    assert paged == [True, False]
+
+
 def test_a_file_that_nobody_touched_is_exit_1(run: Run, worked: Path) -> None:
     result = run("file", "lib/none.py")
     assert (result.exit_code, result.stdout) == (1, "")
@@ -381,10 +530,15 @@ def test_the_end_of_a_long_path_is_what_is_shown(run: Run, worked: Path, monkeyp
 def test_they_look_at_no_more_than_they_may(run: Run, worked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trace, "PROOFS", 1)
     assert data(run, "commit", SHA)["partial"]
-    assert [session["uid"] for session in data(run, "commit", SHA)["sessions"]] == ["toy:talker"], "the newest are looked at"
+    assert [session["uid"] for session in data(run, "commit", SHA)["sessions"]] == ["toy:maker"], (
+        "the oldest are looked at: one of them made it"
+    )
     assert "not everything was looked at" in run("commit", SHA).stderr
     assert data(run, "file", "main.py")["partial"]
     assert "not everything was looked at" in run("file", "main.py").stderr
+    assert data(run, "file", "/work/other/main.py")["partial"], "a path may be written from where an agent is"
+    monkeypatch.setattr(trace, "PROOFS", 9)
+    assert not data(run, "file", "/work/other/main.py")["partial"]
 
 
 def test_no_escape_of_a_transcript_reaches_the_terminal(run: Run, worked: Path) -> None:

@@ -8,13 +8,14 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from runlore import config
-from runlore.cli import sync
+from runlore.cli import _watch, sync
 from runlore.pipeline import Report
 from runlore.query import synced_mark
 from runlore.store import open_store
@@ -47,6 +48,71 @@ def test_sync_says_what_became_of_every_source(run: Run, stored: Path) -> None:
     assert "not understood, kept as they are: 1 × not JSON" in text
 
 
+def test_a_sync_that_stored_nothing_claims_nothing(run: Run, stored: Path) -> None:
+    (stored / "beta.jsonl").unlink()
+    assert "stored:" not in run("sync").stderr
+
+
+def test_records_that_add_to_others_are_told_as_such() -> None:
+    report = Report(found={"new": 1}, events=2, sessions=1, merged=3, copies=1, seconds=0.1)
+    assert "merged into other events: 3 records" in list(sync.summary(report))
+    assert "not counted: 1 copy of events stored elsewhere" in list(sync.summary(report))
+
+
+def test_an_interrupted_sync_says_what_stays(run: Run, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*args: object, **options: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("runlore.pipeline.sync", interrupt)
+    result = run("sync")
+    assert (result.exit_code, result.stdout) == (130, "")
+    assert result.stderr == "stopped; what was committed stays, `runlore sync` goes on from there\n"
+
+
+def test_a_setting_for_no_agent_is_told(run: Run, root: Path, home: Path) -> None:
+    (home / ".runlore").mkdir()
+    (home / ".runlore/config.toml").write_text("[sources.nope]\nenabled = true\n")
+    text = run("sync").stderr
+    assert "config.toml: [sources.nope] is about no agent that runlore reads; there are: toy\n" in text
+    assert "2 new" in text
+
+
+def test_a_rule_that_cannot_be_used_is_told_with_its_file(run: Run, root: Path, home: Path) -> None:
+    (home / ".runlore").mkdir()
+    (home / ".runlore/config.toml").write_text('[redact]\nrules = [{ name = "a", pattern = "(" }]\n')
+    assert run("sync").stderr.startswith(f"runlore: {home / '.runlore/config.toml'}: redact.rules: the pattern of 'a' cannot be used")
+
+
+def test_a_folder_that_cannot_be_read_is_named_as_such(run: Run, toy: Toy, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (home / ".toy").mkdir()
+    plain = os.scandir
+
+    def scandir(path: str) -> object:
+        if str(path) == str(home / ".toy"):
+            raise PermissionError(13, "Permission denied", path)
+        return plain(path)
+
+    monkeypatch.setattr("os.scandir", scandir)
+    assert f"  {home / '.toy'}  (not readable)\n" in run("sync").stderr
+
+
+def test_watching_gives_programs_lines_for_what_was_found(run: Run, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def watch(sync: Callable[[], Report], places: list[str], tell: Callable[[Report], None], known: object) -> None:
+        tell(sync())
+
+    monkeypatch.setattr("runlore.cli._watch.watch", watch)
+    lines = [json.loads(text) for text in run("sync", "--watch", "--json").stdout.splitlines()]
+    assert [report["found"] for report in lines] == [{"new": 2}, {"unchanged": 2}]
+    assert len(run("sync", "--watch", "--json").stdout.splitlines()) == 1, "the first pass found nothing"
+
+
+def test_a_second_watch_leaves_with_a_message(run: Run, stored: Path) -> None:
+    with _watch.alone(config.load().home):
+        result = run("sync", "--watch")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == "runlore: another `runlore sync --watch` is running; this one has nothing to do\n"
+
+
 def test_a_dry_run_stores_nothing_and_makes_nothing(run: Run, root: Path, home: Path) -> None:
     result = run("sync", "--dry-run")
     assert "2 new" in result.stderr
@@ -67,8 +133,11 @@ def test_sync_looks_elsewhere_when_told(run: Run, root: Path, tmp_path: Path) ->
     other = tmp_path / "other"
     other.mkdir()
     (other / "far.jsonl").write_bytes(line(s="far", id="f", text="hello"))
-    assert "1 new" in run("sync", "--root", str(other)).stderr
-    assert run("sync", "--root", str(tmp_path / "nowhere")).exit_code == 2
+    assert "1 new" in run("sync", "--agent", "toy", "--root", str(other)).stderr
+    assert run("sync", "--agent", "toy", "--root", str(tmp_path / "nowhere")).exit_code == 2
+    whose = run("sync", "--root", str(other))
+    assert whose.exit_code == 2
+    assert "say whose sessions" in whose.stderr
     assert run("sync", "--agent", "nobody").exit_code == 2
 
 
@@ -133,8 +202,10 @@ def test_watch_and_dry_run_do_not_go_together(run: Run, root: Path) -> None:
 
 @pytest.mark.skipif(os.name != "posix", reason="ends by a signal")
 def test_watch_waits_for_folders_and_ends_cleanly(home: Path) -> None:
-    words = [sys.executable, "-m", "runlore", "sync", "--watch"]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    # A test that runs in the background of a shell ignores Ctrl-C, and so would what it starts.
+    heeding = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    words = [sys.executable, "-c", f"{heeding}; from runlore.cli import main; main()"]
+    with subprocess.Popen([*words, "sync", "--watch"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         deadline = time.monotonic() + 30
         while "Ctrl-C" not in process.stderr.readline():

@@ -45,6 +45,18 @@ def test_another_sync_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     assert watched(monkeypatch, [[True], [True]], [StoreBusy("busy"), found]) == [found]
 
 
+def test_a_problem_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    bad, worse = (Report(found={"unchanged": 1}, problems=[("/x", reason)]) for reason in ("denied", "gone"))
+    assert watched(monkeypatch, [[True, True, True]], [bad, bad, worse]) == [bad, worse]
+
+
+def test_only_one_watches(tmp_path: Path) -> None:
+    with _watch.alone(tmp_path), pytest.raises(StoreBusy, match="another `runlore sync --watch` is running"), _watch.alone(tmp_path):
+        pass
+    with _watch.alone(tmp_path):
+        pass
+
+
 def test_a_folder_that_appears_is_read_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     place = tmp_path / "later"
     passes: list[str] = []

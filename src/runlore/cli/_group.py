@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import Any, NoReturn, TextIO
@@ -12,17 +12,48 @@ from typing import Any, NoReturn, TextIO
 import click
 
 from .._version import __version__
-from ..errors import RunloreError
-from ._out import clean, settle_streams
+from ..errors import RunloreError, StoreBusy
+from ._out import WORDS, clean, encoded, safe_json, settle_streams
 
 FOLDER = os.path.dirname(__file__)
 
+OTHERS: dict[str, tuple[str, str | None]] = {
+    "usage": ("A command, option or value that there is not.", "`runlore COMMAND --help` says how it is used"),
+    "needs_yes": ("Only a person can allow it, and nobody is there to ask.", "add --yes"),
+    "no_extra": ("A part of runlore that is not installed.", "install the extra that the message names"),
+    "store_damaged": ("The file of the store is damaged.", "run `runlore doctor`"),
+    "store_unusable": ("The file of the store cannot be read or written.", "look at the permissions of the store's file and folder"),
+    "disk_full": ("There is no room for the store.", "make room, then try again"),
+    "system": ("A file, a folder or the output cannot be used.", None),
+    "bug": ("Something that should not happen.", "report it, with what RUNLORE_DEBUG=1 shows"),
+}
+"""The codes beside those of `errors.py`: what each means, and what to do."""
+
 
 class Failure(click.ClickException):
-    """An error as people see it: one line, and exit status 1."""
+    """An error as people see it: one line, and exit status 1. Programs get its code and a hint as well."""
+
+    def __init__(self, message: str, code: str = "failed", hint: str | None = None) -> None:
+        super().__init__(message)
+        self.code, self.hint = code, hint
 
     def show(self, file: Any = None) -> None:
         click.echo(f"runlore: {clean(self.message)}", err=True)
+
+
+class JsonFailure(click.ClickException):
+    """Any error as programs see it: a line of JSON on stderr."""
+
+    def __init__(self, error: click.ClickException) -> None:
+        super().__init__(" ".join(error.format_message().split()))
+        self.exit_code = error.exit_code  # type: ignore[misc] # click declares it for the class, and reads it from the error.
+        self.code, self.hint = getattr(error, "code", "usage"), getattr(error, "hint", None)
+        if isinstance(error, click.UsageError) and error.ctx is not None:
+            self.hint = f"`{error.ctx.command_path} --help` says how it is used"
+
+    def show(self, file: Any = None) -> None:
+        error = {"code": self.code, "message": clean(self.message), "hint": self.hint}
+        click.echo(safe_json(encoded({"error": error})), err=True)
 
 
 class Commands(click.Group):
@@ -37,25 +68,66 @@ class Commands(click.Group):
         command: click.Command = import_module(f"{__package__}.{cmd_name}").command
         return command
 
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        """`help COMMAND` is `COMMAND --help`; a name that is nearly one is answered with it."""
+        if ctx.resilient_parsing:  # A completion asks.
+            return super().resolve_command(ctx, args)
+        if args[:1] == ["help"]:
+            if not args[1:]:
+                click.echo(ctx.get_help())
+                ctx.exit()
+            args = [args[1], "--help"]
+        if (name := args[0]) not in self.list_commands(ctx) and name[:1].isalpha():
+            ctx.fail(f"no such command {name!r}; {self.meant(ctx, name)}`runlore help` lists them all")
+        return super().resolve_command(ctx, args)
+
+    def meant(self, ctx: click.Context, name: str) -> str:
+        from difflib import get_close_matches
+
+        near = [known for known in self.list_commands(ctx) if known.startswith(name)] or get_close_matches(name, self.list_commands(ctx), 2)
+        return f"did you mean {' or '.join(near)}? " if near else ""
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, short_help(name)) for name in self.list_commands(ctx)])
 
-    def make_context(self, *args: Any, **options: Any) -> click.Context:
-        with errors_told():
-            return super().make_context(*args, **options)
+    def make_context(self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any) -> click.Context:
+        words = tuple(args)  # They are used up.
+        with errors_told(is_json=wants_json(words)):
+            ctx = super().make_context(info_name, args, parent, **extra)
+        ctx.meta[WORDS] = words
+        return ctx
 
     def invoke(self, ctx: click.Context) -> Any:
         settle_streams()
-        with errors_told():
-            result = super().invoke(ctx)
-            sys.stdout.flush()
-        return result
+        with errors_told(is_json=wants_json(ctx.meta.get(WORDS, ()))):
+            try:
+                return super().invoke(ctx)
+            finally:  # Also when a command ends with a status of its own: what is wrong with the output is told here.
+                sys.stdout.flush()
+
+
+def wants_json(words: Sequence[str]) -> bool:
+    """Whether these ask for JSON; also when they are wrong, and nobody can say what they mean."""
+    names = {word.partition("=")[0] for word in words[: words.index("--") if "--" in words else None]}
+    return not names.isdisjoint(("--json", "--fields", "--max-tokens"))
 
 
 @contextmanager
-def errors_told() -> Iterator[None]:
+def errors_told(*, is_json: bool) -> Iterator[None]:
     """Whatever goes wrong becomes one line and an exit status."""
+    try:
+        with all_told():
+            yield
+    except click.ClickException as error:
+        if is_json:
+            raise JsonFailure(error) from None
+        raise
+
+
+@contextmanager
+def all_told() -> Iterator[None]:
+    """Whatever goes wrong becomes an error of click's."""
     try:
         yield
     except (click.ClickException, click.exceptions.Exit, click.Abort):
@@ -66,14 +138,14 @@ def errors_told() -> Iterator[None]:
         drop(sys.stdout, sys.stderr)
         raise click.exceptions.Exit(0) from None
     except RunloreError as error:
-        fail(str(error), error)
+        fail(error, str(error), error.code, error.hint)
     except OSError as error:
         if error.filename is None:  # The disk that our output goes to is full.
             drop(sys.stdout)
-        fail(": ".join(str(part) for part in (error.filename, error.strerror or error) if part), error)
+        fail(error, ": ".join(str(part) for part in (error.filename, error.strerror or error) if part), "system")
     except Exception as error:
         bug = f"this is a bug, please report it: {type(error).__name__}: {error} (RUNLORE_DEBUG=1 shows where)"
-        fail(of_database(error) or bug, error)  # Either way one line, and the state is safe.
+        fail(error, *(of_database(error) or (bug, "bug", None)))  # Either way one line, and the state is safe.
 
 
 def drop(*streams: TextIO) -> None:
@@ -83,8 +155,9 @@ def drop(*streams: TextIO) -> None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-def of_database(error: Exception) -> str | None:
-    """What to tell of an error that the file of the store, the disk or another program is the cause of; None for all others."""
+def of_database(error: Exception) -> tuple[str, str, str | None] | None:
+    """What to tell of an error that the file of the store, the disk or another program is the cause of, its code and a hint; None for
+    all others."""
     if "apsw" not in sys.modules:  # It takes 10 ms to import, and who has not done so has no store open.
         return None
     import apsw
@@ -92,18 +165,20 @@ def of_database(error: Exception) -> str | None:
 
     # A row with a flipped bit is no valid text, or decodes to what cannot be: nothing else of ours lets these out.
     if isinstance(error, (apsw.CorruptError, apsw.NotADBError, UnicodeDecodeError, msgspec.MsgspecError)):
-        return f"the store is damaged: {error}; run `runlore doctor`"
+        return f"the store is damaged: {error}; run `runlore doctor`", "store_damaged", None
     if isinstance(error, (apsw.BusyError, apsw.LockedError)):
-        return "the store is in use by another program; try again in a moment"
-    if isinstance(error, (apsw.IOError, apsw.FullError, apsw.CantOpenError, apsw.ReadOnlyError, apsw.PermissionsError)):
-        return f"the store cannot be used: {error}"
+        return "the store is in use by another program; try again in a moment", StoreBusy.code, StoreBusy.hint
+    if isinstance(error, apsw.FullError):
+        return "the disk is full; what was stored before is safe", "disk_full", None
+    if isinstance(error, (apsw.IOError, apsw.CantOpenError, apsw.ReadOnlyError, apsw.PermissionsError)):
+        return f"the store cannot be used: {error}", "store_unusable", None
     return None
 
 
-def fail(message: str, error: Exception) -> NoReturn:
+def fail(error: Exception, message: str, code: str, hint: str | None = None) -> NoReturn:
     if os.environ.get("RUNLORE_DEBUG"):
         raise error
-    raise Failure(" ".join(message.split())) from None
+    raise Failure(" ".join(message.split()), code, hint or OTHERS.get(code, ("", None))[1]) from None
 
 
 def short_help(name: str) -> str:
@@ -115,7 +190,8 @@ def short_help(name: str) -> str:
 @click.command(
     cls=Commands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="A session is named by the beginning of its id, `latest`, `latest:AGENT` or `latest:REPO`.",
+    epilog="A session is named by the beginning of its id, `latest`, `latest:AGENT` or `latest:REPO`. Exit status: 0 done, 1 failed,"
+    " or nothing found by search, file and commit, 2 wrong usage, 3 over budget, 130 interrupted. docs/json.md is for programs.",
 )
 @click.version_option(__version__, "-V", "--version", message="runlore %(version)s")
 @click.option("--no-pager", is_flag=True, help="Print long output all at once.")

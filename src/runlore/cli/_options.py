@@ -10,17 +10,28 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+import msgspec
 from click.shell_completion import CompletionItem
 
 from .. import config
 from ..errors import ModelError, RunloreError
 from ..store import Filter, Store
+from ._out import WANTED, WORDS
 
 if TYPE_CHECKING:
     Name = click.ParamType[str]
     Time = click.ParamType[datetime]
 else:
     Name = Time = click.ParamType  # Not generic in older versions of click.
+
+PART = ", or one with this in its name"
+"""Of the options that are content with a part of a name."""
+
+COMPLETED = 1000
+"""Of so many of the newest sessions the repositories and models are offered."""
+
+FEWEST = 200
+"""Tokens that an answer may be bounded to: what was left off, and how to get it, must have room."""
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
@@ -55,7 +66,15 @@ class SessionName(Name):
         # Shells take a colon for the end of a word, so the part after it is given unless the agent was typed.
         names = {uid if ":" in incomplete else uid.partition(":")[2]: title for uid, title in titles.items()}
         items = [CompletionItem(name, help=one_line(title)) for name, title in names.items() if name.startswith(incomplete)]
-        return [CompletionItem("latest")] * "latest".startswith(incomplete or "-") + items
+        return [CompletionItem(word) for word in latest_names(incomplete)] + items
+
+
+def latest_names(begin: str) -> list[str]:
+    """`latest` to begin with; behind its colon the agents and repositories that there are."""
+    if not begin.startswith("latest:"):
+        return ["latest"] * "latest".startswith(begin or "-")
+    own = (name.rpartition("/")[2] for name in known("repo"))
+    return [name for name in dict.fromkeys(f"latest:{word}" for word in (*known("agent"), *own)) if name.startswith(begin)]
 
 
 class AgentName(Name):
@@ -90,10 +109,97 @@ class When(Time):
             self.fail(str(error), param, ctx)
 
 
-as_json = click.option("--json", "is_json", is_flag=True, help="Print JSON.")
+class RepoName(Name):
+    """A repository that has sessions, or a pattern."""
+
+    name = "glob"
+    column = "repo"
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        return [CompletionItem(name) for name in known(self.column) if name.startswith(incomplete)]
 
 
-def filters(function: Decorated) -> Decorated:
+class ModelName(RepoName):
+    column = "model"
+
+
+def known(column: str) -> list[str]:
+    """What the newest sessions have in this column, each once."""
+    from ._out import clean
+
+    try:
+        with open_store() as (store, _):
+            found = dict.fromkeys(getattr(line, column) for line in store.sessions(Filter(parents_only=False), limit=COMPLETED))
+    except RunloreError:  # As above.
+        return []
+    return [name for name in found if name and clean(name) == name]
+
+
+def as_json(function: Decorated, *, has_list: bool = False) -> Decorated:
+    """Adds --json, and what chooses from it. What is chosen is kept with the context, where `write_json` finds it."""
+
+    @functools.wraps(function)
+    def with_json(*args: Any, is_json: bool, fields: str | None, max_tokens: int | None, offset: int = 0, **options: Any) -> Any:
+        if fields is not None or max_tokens is not None or offset:
+            from ._json import want
+
+            is_json, ctx = True, click.get_current_context()
+            ctx.meta[WANTED] = want(command_name(ctx), ctx.meta.get(WORDS, ()), fields, max_tokens, offset)
+        return function(*args, is_json=is_json, **options)
+
+    options = [
+        click.option("--json", "is_json", is_flag=True, help="Print JSON."),
+        click.option("--fields", metavar="A,B.C", help="Only these, as JSON; `?` lists them."),
+        click.option("--max-tokens", type=click.IntRange(FEWEST), metavar="N", help="At most so many, as JSON."),
+    ]
+    if has_list:
+        options.append(click.option("--offset", type=click.IntRange(0), default=0, metavar="N", help="Leave the first N items out."))
+    made: Any = with_json
+    for option in reversed(options):
+        made = option(made)
+    return made  # type: ignore[no-any-return]
+
+
+def as_json_list(function: Decorated) -> Decorated:
+    """The same for an answer with a list in it, which may be asked for in parts."""
+    return as_json(function, has_list=True)
+
+
+def skipped() -> int:
+    """How many items --offset leaves out: a limit counts from there."""
+    wanted = click.get_current_context().meta.get(WANTED)
+    return wanted.offset if wanted else 0
+
+
+def is_bounded() -> bool:
+    """Whether --max-tokens was given: then what is else a line for each item is one answer."""
+    wanted = click.get_current_context().meta.get(WANTED)
+    return wanted is not None and wanted.max_tokens is not None
+
+
+def command_name(ctx: click.Context) -> str:
+    """`live ls`: the command without the program before it."""
+    names: list[str] = []
+    while ctx.parent is not None:
+        names.insert(0, ctx.info_name or "")
+        ctx = ctx.parent
+    return " ".join(names)
+
+
+def _no_pager(ctx: click.Context, _: click.Parameter, value: bool) -> None:
+    if value:
+        ctx.find_root().params["no_pager"] = True
+
+
+no_pager = click.option("--no-pager", is_flag=True, expose_value=False, callback=_no_pager, help="Print it all at once.")
+"""The option of `runlore` itself, behind the command as well."""
+
+
+def is_paged(ctx: click.Context) -> bool:
+    return not ctx.find_root().params["no_pager"]
+
+
+def filters(function: Decorated, *, is_exact: bool = False) -> Decorated:
     """Adds the options that choose sessions, and hands them over as one Filter: `chosen`."""
 
     @functools.wraps(function)
@@ -102,11 +208,29 @@ def filters(function: Decorated) -> Decorated:
         given["parents_only"] = not given.pop("all_subagents")
         if given["cwd"] is not None:
             given["cwd"] = _folder(given["cwd"])
-        return function(*args, chosen=Filter(**given), **options)
+        return function(*args, chosen=exact(Filter(**given)) if is_exact else Filter(**given), **options)
 
-    for name, option in reversed(_FILTERS.items()):
-        with_filter = click.option(*option[0], name, **option[1])(with_filter)
+    for name, (names, settings) in reversed(_FILTERS.items()):
+        told = {**settings, "help": settings["help"].replace(PART, "" if is_exact else PART)}
+        with_filter = click.option(*names, name, **told)(with_filter)
     return with_filter  # type: ignore[return-value]
+
+
+def exact_filters(function: Decorated) -> Decorated:
+    """The same for what cannot be undone: a branch, model or folder that is named is meant whole, and not as a part of others."""
+    return filters(function, is_exact=True)
+
+
+def exact(chosen: Filter) -> Filter:
+    given = {name: value for name in ("branch", "model", "cwd") if (value := getattr(chosen, name)) is not None}
+    return msgspec.structs.replace(chosen, **{name: _whole(value) for name, value in given.items()})
+
+
+def _whole(text: str) -> str:
+    """As a pattern that nothing but this text fits. A path from the root, and a pattern, is that already."""
+    if text.startswith("/") or text[1:3] in (":\\", ":/") or any(char in text for char in "*?["):
+        return text
+    return f"[{text[:1]}]{text[1:]}"
 
 
 def _folder(text: str) -> str:
@@ -121,11 +245,11 @@ def _folder(text: str) -> str:
 
 _FILTERS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     "agent": (("--agent",), {"type": AgentName(), "help": "Of this agent."}),
-    "repo": (("--repo",), {"metavar": "GLOB", "help": "In this repository."}),
+    "repo": (("--repo",), {"type": RepoName(), "metavar": "GLOB", "help": "In this repository: owner/name, or the name alone."}),
     "domain": (("--domain",), {"metavar": "NAME", "help": "In this domain of your config."}),
     "cwd": (("--cwd",), {"metavar": "GLOB", "help": "In this folder; `.` is here."}),
-    "branch": (("--branch",), {"metavar": "GLOB", "help": "On this git branch."}),
-    "model": (("--model",), {"metavar": "GLOB", "help": "With this model."}),
+    "branch": (("--branch",), {"metavar": "GLOB", "help": f"On this git branch{PART}."}),
+    "model": (("--model",), {"type": ModelName(), "metavar": "GLOB", "help": f"With this model{PART}."}),
     "machine": (("--machine",), {"metavar": "NAME", "help": "From this machine."}),
     "since": (("--since",), {"type": When(), "help": "Active after: 7d, 24h, yesterday, a date."}),
     "until": (("--until",), {"type": When(), "help": "Begun before."}),

@@ -7,7 +7,6 @@ printed, and through `write_json` when it is JSON.
 from __future__ import annotations
 
 import os
-import re
 import sys
 import unicodedata
 from collections.abc import Iterable, Iterator
@@ -15,50 +14,14 @@ from functools import cache, cached_property
 from itertools import chain, islice
 from typing import Any
 
-# Sequences first, so that their parameters go along. A string (OSC, DCS, …) that is not ended on its line loses only its
-# introducer: what follows stays to be read. No part of the pattern can run past the next introducer: it is linear.
-# Patterns stay text until they are first used: compiling them would cost every command 4 ms.
-_HOSTILE = (
-    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"
-    r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])(?:[^\x00-\x1f\x7f-\x9f]*(?:\x07|\x1b\\|\x9c))?"
-    r"|\x1b[ -/]*[0-~]"
-    r"|[\x00-\x08\x0b-\x1f\x7f-\x9f]"  # C0 but for tab and newline, DEL, C1
-    r"|[\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufff9-\ufffb]"  # which way text runs, and where a line ends
-    r"|[\U000e0000-\U000e007f]"  # tags: text that cannot be seen
-    r"|[\ud800-\udfff]"
-)
-_UNSAFE_IN_JSON = r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
-_PLAIN = bytes(range(0x20, 0x7F)) + b"\t\n"
+from .._text import clean as clean
+from .._text import one_line as one_line
+from .._text import safe_json as safe_json
+
+WANTED, WORDS = "runlore.wanted", "runlore.words"
+"""What is kept with the context of a command: what is wanted of its JSON, and the words that it was called with."""
+
 _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
-
-
-def clean(text: str) -> str:
-    """The text without anything that a terminal would obey: no escape or control character but tab and newline."""
-    if text.isprintable():
-        return text
-    return re.sub(_HOSTILE, "", text.replace("\r\n", "\n").replace("\r", "\n"))
-
-
-def one_line(text: str | None) -> str:
-    """The clean text on one line."""
-    if not text or text.isprintable():
-        return text or ""
-    return " ".join(clean(text).split())
-
-
-def safe_json(data: bytes) -> bytes:
-    """The same JSON, with the characters escaped that a terminal would obey. Damaged JSON comes out harmless as well."""
-    text = data.decode("utf-8", "replace")
-    is_whole = "\ufffd" not in text
-    # What is left without the plain characters is little, and soon searched. Of damaged bytes the rest could fall together.
-    if is_whole and not re.search(_UNSAFE_IN_JSON, data.translate(None, _PLAIN).decode()):
-        return data
-    return re.sub(_UNSAFE_IN_JSON, _escape, text).encode()
-
-
-def _escape(found: re.Match[str]) -> str:
-    units = found[0].encode("utf-16-be")
-    return "".join(f"\\u{units[n]:02x}{units[n + 1]:02x}" for n in range(0, len(units), 2))
 
 
 def settle_streams() -> None:
@@ -84,14 +47,34 @@ def warn(text: str) -> None:
     note(f"{paint('warning:', 'yellow', sys.stderr)} {text}")
 
 
-def write_json(value: Any) -> None:
-    """The value as JSON: one line for a program, indented for a person."""
+def write_json(value: Any, form: str = "", *, in_a_line: bool = False) -> None:
+    """The value as JSON: one line for a program, indented for a person. Of several that follow each other each is a line.
+
+    `form` is the option that asked for another shape than the command's first, as `_shapes` has it."""
+    import click
     import msgspec
 
-    data = msgspec.json.encode(value)
-    if sys.stdout.isatty():
+    ctx = click.get_current_context(silent=True)
+    if ctx is not None and (wanted := ctx.meta.get(WANTED)) is not None:
+        from ._json import shaped
+
+        value = shaped(value, wanted, form, in_a_line=in_a_line)
+    data = encoded(value)
+    if sys.stdout.isatty() and not in_a_line:
         data = msgspec.json.format(data, indent=2)
     write_bytes(safe_json(data) + b"\n")
+
+
+def encoded(value: Any) -> bytes:
+    """A value as JSON. Half of a surrogate pair, which has no UTF-8, is escaped."""
+    import msgspec
+
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        import json
+
+        return json.dumps(msgspec.to_builtins(value, str_keys=True)).encode()
 
 
 def write_bytes(data: bytes) -> None:
@@ -125,7 +108,8 @@ def screen() -> tuple[int, int]:
 def page(lines: Iterable[str], *, pager: bool = True) -> None:
     """Prints the lines, through the pager when they do not fit the screen."""
     rest = iter(lines)
-    pager = pager and sys.stdout.isatty()
+    program = os.environ.get("PAGER", "less" if os.name == "posix" else "more").split()
+    pager = pager and sys.stdout.isatty() and program not in ([], ["cat"])
     first = list(islice(rest, screen()[1])) if pager else []
     whole = (f"{line}\n" for line in chain(first, rest))
     if len(first) < screen()[1]:
@@ -134,9 +118,19 @@ def page(lines: Iterable[str], *, pager: bool = True) -> None:
     import click
 
     if os.name == "posix":
-        os.environ.setdefault("PAGER", "less -FRX")
+        os.environ.setdefault("PAGER", "less")
+        os.environ.setdefault("LESS", "FRX")  # Colours as they are, and what turns out to fit a screen stays on it.
     sys.stdout.flush()
-    click.echo_via_pager(whole, color=is_colored(sys.stdout))
+    click.echo_via_pager(whole, color=is_colored(sys.stdout) and shows_colors(program))
+
+
+def shows_colors(pager: list[str]) -> bool:
+    """Whether this pager lets colours through. `less` does so only when it is told to, and prints them as signs otherwise."""
+    if os.path.basename(pager[0]) != "less":
+        return True
+    words = [*os.environ.get("LESS", "").split(), *pager[1:]]
+    # A word of short options may stand without its dash in LESS, and long ones say it in full.
+    return any("raw-control-chars" in word.lower() if word.startswith("--") else "r" in word.lower() for word in words)
 
 
 # ── columns ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -184,7 +178,8 @@ def wrap(text: str, width: int) -> Iterator[str]:
 
 
 class Column:
-    """A column of a table. One that may be left out on a narrow screen says how soon: 1 goes first."""
+    """A column of a table. One that may be left out on a narrow screen says how soon: 1 goes first, and before it those that
+    say the same in every line."""
 
     def __init__(self, head: str, values: list[str], *, right: bool = False, most: int = 0, leaves: int = 0) -> None:
         self.head, self.right, self.leaves = head, right, leaves
@@ -194,6 +189,10 @@ class Column:
     @cached_property
     def width(self) -> int:
         return max(map(len if self.is_plain else cells, (self.head, *self.values)))
+
+    @property
+    def rank(self) -> tuple[bool, int]:
+        return len(self.values) < 2 or len(set(self.values)) > 1, self.leaves
 
     def lines(self) -> list[str]:
         width, everything = self.width, (self.head, *self.values)
@@ -206,7 +205,7 @@ def table(columns: list[Column], least: int = 32) -> list[str]:
     """Aligned lines, the heads first. The last column gets what is left of the screen, but at least so much of it."""
     *fixed, last = columns
     width = screen()[0]
-    order = sorted((column for column in fixed if column.leaves), key=lambda column: column.leaves)
+    order = sorted((column for column in fixed if column.leaves), key=lambda column: column.rank)
     least = min(least, max(map(len, last.values), default=0))
     while order and width - sum(column.width + 2 for column in fixed) < least:
         fixed.remove(order.pop(0))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
 
 import watchfiles
 
-from ..errors import StoreBusy
+from ..errors import StoreBusy, StoreError
 from ..pipeline import Report
 from ._out import note
 from ._words import count
@@ -19,10 +21,12 @@ LOOK_MS = 2000
 """How often we look for folders that were not there yet."""
 PASS_S = 600
 
+Problems = Collection[tuple[str, str]]
 
-def watch(sync: Callable[[], Report], places: Iterable[str], tell: Callable[[Report], None]) -> None:
-    """Goes on until it is interrupted, which is how it is meant to end."""
-    places = list(places)
+
+def watch(sync: Callable[[], Report], places: Iterable[str], tell: Callable[[Report], None], known: Problems = ()) -> None:
+    """Goes on until it is interrupted, which is how it is meant to end. Problems that are known are told already."""
+    places, known = list(places), set(known)
     due = time.monotonic() + PASS_S
     try:
         note(f"watching {count(len(present(places)), 'folder')}; Ctrl-C ends it")
@@ -32,7 +36,7 @@ def watch(sync: Callable[[], Report], places: Iterable[str], tell: Callable[[Rep
                 is_other = present(places) != there
                 if changed or is_other or time.monotonic() >= due:
                     due = time.monotonic() + PASS_S
-                    run(sync, tell)
+                    run(sync, tell, known)
                 if is_other:
                     break
     except KeyboardInterrupt:
@@ -51,13 +55,42 @@ def changes(there: list[str]) -> Iterator[bool]:
         yield bool(changed)
 
 
-def run(sync: Callable[[], Report], tell: Callable[[Report], None]) -> None:
+def run(sync: Callable[[], Report], tell: Callable[[Report], None], known: set[tuple[str, str]]) -> None:
+    """One pass, told when it found something."""
     try:
         report = sync()
     except StoreBusy:
         return  # Another sync is at it: what it does not see, the next pass does.
-    if report.found.keys() - {"unchanged"} or report.problems:
+    if has_news(report, known):
         tell(report)
+    known.clear()
+    known.update(report.problems)
+
+
+def has_news(report: Report, known: Problems = ()) -> bool:
+    """Whether anything became of a source. A problem that is known is no news."""
+    return bool(report.found.keys() - {"unchanged", "unreadable"} or set(report.problems).difference(known))
+
+
+@contextmanager
+def alone(home: Path) -> Iterator[None]:
+    """Held by the one that watches. Raises StoreBusy; let go by the system when its process dies.
+
+    A lock of its own: that of a sync is held only while one runs, and one that watches is mostly idle."""
+    import apsw
+
+    path = home / "watch.lock"
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+        lock = apsw.Connection(str(path))
+    except (OSError, apsw.Error) as error:
+        raise StoreError(f"{path}: {error}") from None
+    with closing(lock):
+        try:
+            lock.execute("begin exclusive")
+        except apsw.BusyError:
+            raise StoreBusy("another `runlore sync --watch` is running; this one has nothing to do") from None
+        yield
 
 
 def present(places: list[str]) -> list[str]:

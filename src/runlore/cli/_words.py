@@ -25,23 +25,21 @@ def size(number: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """0.3 s, 42 s, 12 min, 3 h 05."""
+    """0.3 s, 42 s, 12 min, 1 h 08."""
     if seconds < 10:
         return f"{seconds:.1f} s"
     if seconds < 99.5:
         return f"{seconds:.0f} s"
-    if seconds < 99.5 * 60:
-        return f"{seconds / 60:.0f} min"
     minutes = round(seconds / 60)
-    return f"{minutes // 60} h {minutes % 60:02}"
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02}"
 
 
 def brief(seconds: float) -> str:
-    """42s, 12m, 3h05: for a narrow column."""
+    """42s, 12m, 1h08: for a narrow column."""
     minutes = round(seconds / 60)
     if seconds < 99.5:
         return f"{seconds:.0f}s"
-    return f"{minutes}m" if minutes < 100 else f"{minutes // 60}h{minutes % 60:02}"
+    return f"{minutes}m" if minutes < 60 else f"{minutes // 60}h{minutes % 60:02}"
 
 
 def ago(moment: datetime, now: datetime) -> str:

@@ -1,7 +1,6 @@
 """Show the agents that runlore can read.
 
-Where it looks for their sessions, and how much is stored of each. With --json an array of objects: name, label, enabled,
-roots (path, exists, machine), keeps_days, sources, sessions, source_bytes, last_sync.
+Where it looks for their sessions, and how much is stored of each. With --json an array of agents (docs/json.md).
 """
 
 from __future__ import annotations
@@ -16,13 +15,13 @@ import click
 from .. import adapters, pipeline, query
 from .. import config as settings
 from ..store import Filter, Store
-from ._options import as_json
+from ._options import as_json_list
 from ._out import Column, echo, one_line, paint, table, write_json
 from ._words import ago, size
 
 
 @click.command(help=__doc__)
-@as_json
+@as_json_list
 def command(is_json: bool) -> None:
     config = settings.load()
     with ExitStack() as stack:

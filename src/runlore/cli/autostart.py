@@ -1,16 +1,18 @@
 """Sync by itself every few minutes: on, off or status.
 
-Uses what the system has for it: a systemd user timer, launchd, or the Task Scheduler. With --json an object: manager, on,
-every_minutes, command, files (path → text); after `off` and for `status` of what is installed.
+Uses what the system has for it: a systemd user timer, launchd, or the Task Scheduler. With --json an object with the job's
+files: after `off` and for `status` those that are installed (docs/json.md).
 """
 
 from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -23,8 +25,8 @@ from ._out import echo, note, one_line, write_json
 
 NAME = "runlore-sync"
 LABEL = "io.github.runlore.sync"
-KEPT = ("RUNLORE_HOME", "RUNLORE_STORE")
-"""Variables that say which store is meant."""
+KEPT = ("RUNLORE_HOME", "RUNLORE_STORE", "RUNLORE_MACHINE", "RUNLORE_AUTHOR")
+"""Variables that say which store is meant, and who writes to it."""
 
 EVERY = (
     r"OnUnitActiveSec=(?P<min>\d+)min"
@@ -59,7 +61,7 @@ def command(what: str, every: int, dry_run: bool, is_json: bool) -> None:
         show(job, what)
         return
     if what != "status" and not dry_run:
-        switch(job, what == "on")
+        switch(job, what == "on", every)
     told = start(job.status) if not dry_run else None
     is_on = told is not None and told.returncode == 0
     if is_json:
@@ -152,7 +154,7 @@ def background_python() -> str:
     return str(quiet) if os.name == "nt" and quiet.exists() else sys.executable
 
 
-def switch(job: Job, is_on: bool) -> None:
+def switch(job: Job, is_on: bool, every: int) -> None:
     """Writes the files before it is switched on, and removes them after it was switched off."""
     was_on = start(job.status).returncode == 0  # Raises when the manager is not there, before anything is written.
     if not is_on or was_on:  # A job that runs keeps its old interval, and launchd refuses to load it twice.
@@ -162,6 +164,7 @@ def switch(job: Job, is_on: bool) -> None:
     if not is_on:
         remove(job)
         return
+    made = [folder for path in job.files for folder in (Path(path).parent, *Path(path).parent.parents) if not folder.exists()]
     for path, text in job.files.items():
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         Path(path).write_text(text, encoding="utf-8")
@@ -169,10 +172,23 @@ def switch(job: Job, is_on: bool) -> None:
         for step in job.on:
             done = start(step)
             if done.returncode:
-                raise RunloreError(f"{job.manager} refused: {one_line(done.stderr or done.stdout) or f'exit {done.returncode}'}")
+                why = one_line(done.stderr or done.stdout) or f"exit {done.returncode}"
+                raise RunloreError(f"{job.manager} refused: {why}; {instead(every)}")
     except RunloreError:
         remove(job)
+        with suppress(OSError):  # Someone else may have put something there meanwhile.
+            for folder in dict.fromkeys(made):  # The innermost first.
+                folder.rmdir()
         raise
+
+
+def instead(every: int = 15) -> str:
+    """What does the same where there is no manager."""
+    if os.name == "nt":
+        return "leave `runlore sync --watch` running instead"
+    often = f"*/{every} *" if every < 60 else f"0 */{every // 60}"
+    line = f"{often} * * * {shlex.join([sys.executable, '-m', 'runlore', 'sync'])}"
+    return f"`crontab -e` with the line `{line}` does the same, or leave `runlore sync --watch` running"
 
 
 def wait_for_end(job: Job) -> None:
@@ -204,7 +220,7 @@ def start(words: list[str]) -> subprocess.CompletedProcess[str]:
     try:
         return subprocess.run(words, capture_output=True, text=True, errors="replace", check=False, timeout=60)
     except FileNotFoundError:
-        raise RunloreError(f"{words[0]} is not on this machine; let another scheduler run `runlore sync`") from None
+        raise RunloreError(f"{words[0]} is not on this machine; {instead()}") from None
     except (OSError, subprocess.TimeoutExpired) as error:
         raise RunloreError(f"{words[0]}: {error}") from None
 

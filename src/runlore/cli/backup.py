@@ -1,8 +1,8 @@
 """Copy the store to a file, also while it is in use.
 
-The copy is the store of one moment, is checked, and is readable by you alone. To use it, put it where the store was, or
-name it in RUNLORE_STORE. Beside the store lie config.toml and redact.key, which are not in it. With --json an object:
-path, size, seconds.
+The copy is the store of one moment, is checked, and is readable by you alone. To use it, put it where the store was, without
+the -wal and -shm that may lie beside it there, or name it in RUNLORE_STORE. Beside the store lie config.toml and redact.key,
+which are not in it. With --json an object (docs/json.md).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def command(file: Path, force: bool, is_json: bool) -> None:
     began = time.monotonic()
     with open_store() as (store, _), closing(Progress()) as progress:
         if os.path.exists(file):
-            if os.path.samefile(file, os.path.expanduser(store.url)):
+            if "://" not in store.url and os.path.samefile(file, os.path.expanduser(store.url)):
                 raise StoreError(f"{file}: this is the store itself")
             if not force:
                 raise StoreError(f"{file}: is there already; --force writes over it")

@@ -1,9 +1,8 @@
 """Find the sessions that made a git commit, or mention it.
 
 SHA is 4 or more characters of its name. Made: a shell ran `git commit`, and the
-output shows the name. With --json an object: sha, total, partial, and sessions:
-as `ls` gives them, with made (true or false) and events (ref, seq, kind, tool,
-ts, is_error, snippet, marks: where the name is in it).
+output shows the name. With --json an object with sessions as `ls` gives them,
+each with what shows it (docs/json.md).
 """
 
 from __future__ import annotations
@@ -15,10 +14,11 @@ from typing import Any
 import click
 
 from .. import query, trace
+from ..errors import NotFound
 from ..search import QueryError
 from ..store import Store
 from ._hits import event_data, event_lines, heads, session_data
-from ._options import as_json, open_store
+from ._options import as_json_list, is_paged, no_pager, open_store, skipped
 from ._out import note, one_line, page, paint, write_json
 from ._words import count
 
@@ -26,22 +26,25 @@ from ._words import count
 @click.command(help=__doc__)
 @click.argument("sha")
 @click.option("-n", "--limit", type=click.IntRange(1), default=20, metavar="N", help="At most so many sessions (20).")
-@as_json
+@no_pager
+@as_json_list
 @click.pass_context
 def command(ctx: click.Context, sha: str, limit: int, is_json: bool) -> None:
     with open_store() as (store, _):
         try:
-            answer = trace.commit(store, sha, limit=limit)
+            answer = trace.commit(store, sha, limit=limit + skipped())
         except QueryError as error:
             raise click.BadParameter(one_line(str(error)), param_hint="SHA") from None
         if is_json:
             write_json(as_data(sha, answer))
         elif answer.found:
-            page(as_lines(store, answer), pager=not ctx.find_root().params["no_pager"])
+            page(as_lines(store, answer), pager=is_paged(ctx))
             if answer.is_partial:
                 note(paint("not everything was looked at; more of the name finds the rest", "dim", sys.stderr))
             elif answer.total > len(answer.found):
-                note(paint(f"{len(answer.found)} of {count(answer.total, 'session')}; -n shows more", "dim", sys.stderr))
+                note(paint(f"{len(answer.found)} of {count(answer.total, 'session')}; -n {answer.total} shows them all", "dim", sys.stderr))
+        elif query.is_empty(store):
+            raise NotFound(query.EMPTY)
         else:
             note(f"no session has the commit {sha}; `runlore sync` reads what is new, `runlore search` finds its message")
     if not answer.found:

@@ -1,6 +1,6 @@
 """Make a small store from invented sessions, to look around in.
 
-Nothing of yours is read or changed. With --json an object: home, store, sessions, events.
+Nothing of yours is read or changed. With --json an object (docs/json.md).
 """
 
 from __future__ import annotations
@@ -59,8 +59,14 @@ def fill(store: Store, config: settings.Config) -> None:
 def suggest(folder: Path, store: str) -> None:
     # Where the environment names a store, it would win over the folder.
     name, value = ("RUNLORE_STORE", store) if os.environ.get("RUNLORE_STORE") else ("RUNLORE_HOME", str(folder))
-    begin = f"set {name}={value} &&" if os.name == "nt" else f"{name}={shlex.quote(value)}"
+    before = os.environ.get(name, "")
+    if os.name == "nt":
+        begin, end = f"set {name}={value}", f"set {name}={before}"
+    else:
+        begin, end = f"export {name}={shlex.quote(value)}", f"export {name}={shlex.quote(before)}" if before else f"unset {name}"
     note("\nTry next:")
+    note(f"  {begin}")
     program = sys.argv[0] if os.path.basename(sys.argv[0]) == "runlore" and which("runlore") is None else "runlore"
-    for words in ("show latest", "show latest:shop-api", "show latest:shop-api --context 20", "ls --errors", "ls --json"):
-        note(f"  {begin} {shlex.quote(program)} {words}")
+    for words in ("show latest:shop-api", "show latest:shop-api --context 20", "search ModuleNotFoundError", "ls --errors"):
+        note(f"  {shlex.quote(program)} {words}")
+    note(f"`{end}` leads back to your own sessions.")

@@ -2,8 +2,7 @@
 
 Looks at a sample, or at everything with --full; nothing is changed without --repair. What a repair cannot make from what
 is stored, the next sync derives again from the agents' files. Exit status 1 when something is wrong. With --json an
-object: ok, checks (name, ok, checked, of, count, problems, notes), repairs (what --repair would do, and how often),
-repaired, hopeless.
+object: ok, checks, repairs, … (docs/json.md).
 """
 
 from __future__ import annotations
@@ -19,15 +18,15 @@ from .. import config as settings
 from .. import doctor, query
 from .. import store as stores
 from ..doctor import Check, Report
-from ._options import as_json
-from ._out import Column, echo, note, one_line, paint, write_json
+from ._options import as_json_list
+from ._out import Column, echo, note, one_line, paint, screen, wrap, write_json
 from ._words import count
 
 
 @click.command(help=__doc__)
 @click.option("--full", is_flag=True, help="Look at everything, also at what takes long.")
 @click.option("--repair", is_flag=True, help="Put right what can be put right.")
-@as_json
+@as_json_list
 @click.pass_context
 def command(ctx: click.Context, full: bool, repair: bool, is_json: bool) -> None:
     config = settings.load()
@@ -49,10 +48,11 @@ def show(report: Report) -> None:
         Column("", [looked_at(check) for check in report.checks], right=True),
     ]
     lines = zip(*(column.lines()[1:] for column in columns), strict=True)
+    indent = len(sign(True)) + sum(column.width for column in columns[1:]) + 2 * len(columns)
     for cells, check in zip(lines, report.checks, strict=True):
-        echo(f"{'  '.join(cells)}  {'; '.join([told(check), *map(one_line, check.notes)])}".rstrip())
+        hanging(f"{'  '.join(cells)}  ", indent, "; ".join([told(check), *map(one_line, check.notes)]))
         for problem in check.problems:
-            echo(f"    {one_line(problem)}")
+            hanging("    ", 4, one_line(problem))
         if check.count > len(check.problems):
             echo(f"    and {check.count - len(check.problems):,} more")
     for text in report.repaired:
@@ -64,6 +64,12 @@ def show(report: Report) -> None:
         note(paint(count(sum(check.count for check in report.checks), "problem"), "bold", sys.stderr))
         for line in advice(report):
             note(f"  {one_line(line)}")
+
+
+def hanging(head: str, indent: int, text: str) -> None:
+    """The text behind its head; on a terminal as far as that goes, and then on lines of its own below where it began."""
+    for n, line in enumerate(wrap(text, max(20, screen()[0] - indent)) if sys.stdout.isatty() else [text]):
+        echo(f"{' ' * indent if n else head}{line}".rstrip())
 
 
 def advice(report: Report) -> Iterator[str]:

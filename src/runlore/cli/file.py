@@ -2,10 +2,7 @@
 
 PATH is seen from here; where no session touched that file, the end of a path:
 main.py, src/main.py. One that begins with */ is always an end. With --json an
-object: path (in full, or null when it is an end), total, elsewhere (sessions
-that touched others whose path ends so), partial, and sessions: as `ls` gives
-them, with actions (edit, read, search, other: how often), files, last_at and
-last_ref (uid#seq).
+object with sessions as `ls` gives them, each with what it did (docs/json.md).
 """
 
 from __future__ import annotations
@@ -18,32 +15,37 @@ from typing import Any
 import click
 
 from .. import query, trace
+from ..errors import NotFound
 from ..search import QueryError
 from ..store import Store
 from ._hits import repo, session_data, when
-from ._options import as_json, open_store
+from ._options import as_json_list, is_paged, no_pager, open_store, skipped
 from ._out import Column, fit, note, one_line, page, paint, screen, table, write_json
 from ._words import count
+
+LEAST = 12
+"""Columns of a title. Which file it was, and where, says more: titles shrink before these leave a narrow screen."""
 
 
 @click.command(help=__doc__)
 @click.argument("path")
 @click.option("-n", "--limit", type=click.IntRange(1), default=20, metavar="N", help="At most so many sessions (20).")
-@as_json
+@no_pager
+@as_json_list
 @click.pass_context
 def command(ctx: click.Context, path: str, limit: int, is_json: bool) -> None:
     with open_store() as (store, _):
         try:
-            answer = trace.file(store, path, folder=os.getcwd(), limit=limit)
+            answer = trace.file(store, path, folder=os.getcwd(), limit=limit + skipped())
         except QueryError as error:
             raise click.BadParameter(one_line(str(error)), param_hint="PATH") from None
         if is_json:
             write_json(as_data(answer))
         elif answer.found:
-            page(as_table(store, answer), pager=not ctx.find_root().params["no_pager"])
+            page(as_table(store, answer), pager=is_paged(ctx))
             explain(answer, path)
         else:
-            explain_nothing(path)
+            explain_nothing(store, path)
     if not answer.found:
         ctx.exit(1)
 
@@ -84,7 +86,7 @@ def as_table(store: Store, answer: trace.FileAnswer) -> list[str]:
         columns.insert(5, Column("OTHER", others, right=True, leaves=1))
     if len({file for found in answer.found for file in found.files}) > 1:
         columns.append(Column("FILE", [place(found) for found in answer.found], leaves=4))
-    head, *rows = table([*columns, Column("TITLE", [one_line(session.title) or "-" for session in sessions])])
+    head, *rows = table([*columns, Column("TITLE", [one_line(session.title) or "-" for session in sessions])], least=LEAST)
     return [paint(head, "dim"), *rows]
 
 
@@ -104,7 +106,9 @@ def fit_end(text: str, width: int) -> str:
     return fit(text[::-1], width)[::-1]
 
 
-def explain_nothing(path: str) -> None:
+def explain_nothing(store: Store, path: str) -> None:
+    if query.is_empty(store):
+        raise NotFound(query.EMPTY)
     folder, _, name = one_line(path).replace("\\", "/").rstrip("/").rpartition("/")
     note(f"no session touched {one_line(path)}")
     if folder not in ("", "*", "."):
@@ -119,4 +123,4 @@ def explain(answer: trace.FileAnswer, path: str) -> None:
     if answer.is_partial:
         note(paint("not everything was looked at; more of the path finds the rest", "dim", sys.stderr))
     elif answer.total > len(answer.found):
-        note(paint(f"{len(answer.found)} of {count(answer.total, 'session')}; -n shows more", "dim", sys.stderr))
+        note(paint(f"{len(answer.found)} of {count(answer.total, 'session')}; -n {answer.total} shows them all", "dim", sys.stderr))

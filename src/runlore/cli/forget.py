@@ -1,7 +1,6 @@
 """Remove sessions from the store for good.
 Shows what would go; --yes does it. Subagents go with their session. Every tier is emptied, and a tombstone keeps the next
-sync from bringing them back. The agents' own files are never touched. With --json an object: dry_run, sessions, events,
-source_bytes, copies (other sessions that show parts of these).
+sync from bringing them back. The agents' own files are never touched. With --json an object (docs/json.md).
 """
 
 from __future__ import annotations
@@ -14,25 +13,29 @@ import msgspec
 
 from .. import config, query
 from .. import store as stores
+from ..errors import NotFound
 from ..store import Filter, SessionLine
 from . import ls
-from ._options import SessionName, as_json, filters, open_store
+from ._options import SessionName, as_json_list, exact_filters, open_store
 from ._out import echo, note, one_line, write_json
 from ._words import count, size
 
 
 @click.command(help=__doc__)
 @click.argument("sessions", nargs=-1, type=SessionName())
-@filters
+@exact_filters
 @click.option("--yes", is_flag=True, help="Do it.")
-@as_json
+@as_json_list
 def command(sessions: tuple[str, ...], chosen: Filter, yes: bool, is_json: bool) -> None:
-    if not sessions and msgspec.structs.replace(chosen, parents_only=True) == Filter():
-        raise click.UsageError("name sessions, or choose them by a filter; nothing else is forgotten")
+    is_filtered = msgspec.structs.replace(chosen, parents_only=True) != Filter()
+    if sessions and is_filtered:
+        raise click.UsageError("name sessions or choose them by filters, not both")
+    if not sessions and not is_filtered:
+        raise click.UsageError("name sessions, or choose them by filters; nothing else is forgotten")
     with open_store() as (store, setting):
-        uids = [query.resolve(store, name) for name in sessions]
-        if msgspec.structs.replace(chosen, parents_only=True) != Filter():
-            uids += [line.uid for line in store.sessions(chosen)]
+        if is_filtered and query.is_empty(store):
+            raise NotFound(query.EMPTY)
+        uids = store.uids(chosen) if is_filtered else [query.resolve(store, name) for name in sessions]
         lines = query.with_subagents(store, uids)
         copies = store.copies_of(line.uid for line in lines)
         if not is_json and lines:
@@ -54,7 +57,7 @@ def report(lines: list[SessionLine], copies: list[str], is_done: bool, is_json: 
         write_json({"dry_run": not is_done, "sessions": uids, "events": events, "source_bytes": source_bytes, "copies": copies})
         return
     if not lines:
-        note("no session is like that; nothing to forget")
+        note("no session matches; nothing to forget")
         return
     what = f"{count(len(lines), 'session')} with {count(events, 'event')} from {size(source_bytes)} of transcripts"
     if is_done:

@@ -1,17 +1,19 @@
 """List sessions, newest first.
-With --json an array of objects: uid, agent, title, repo, domain, cwd, branch, model, started_at, ended_at, outcome, task_ref,
-machine, parent_uid, relation, events, errors, turns, retries, wall_clock_s, …_tokens, usd, source_….
+With --json an array of sessions (docs/json.md).
 """
 
 from __future__ import annotations
 
+import sys
 from datetime import UTC, datetime
 
 import click
+import msgspec
 
 from .. import query
+from ..errors import NotFound
 from ..store import Filter, SessionLine, Store
-from ._options import as_json, filters, open_store
+from ._options import as_json_list, filters, is_paged, no_pager, open_store, skipped
 from ._out import Column, note, one_line, page, paint, screen, table, warn, write_json
 from ._words import ago, brief, count, short
 
@@ -21,21 +23,22 @@ SORTS = ("ended", "started", "events", "errors", "tokens", "duration")
 @click.command(help=__doc__)
 @filters
 @click.option("--sort", type=click.Choice(SORTS), default="ended", metavar="KEY", help=f"{', '.join(SORTS)}.")
-@click.option("-n", "--limit", type=click.IntRange(1), default=50, metavar="N", help="At most so many (50); --all shows all.")
-@click.option("--all", "is_all", is_flag=True, hidden=True)
-@as_json
+@click.option("-n", "--limit", type=click.IntRange(1), default=50, metavar="N", help="At most so many (50).")
+@click.option("--all", "is_all", is_flag=True, help="All of them, however many.")
+@no_pager
+@as_json_list
 @click.pass_context
 def command(ctx: click.Context, chosen: Filter, sort: str, limit: int, is_all: bool, is_json: bool) -> None:
     with open_store() as (store, config):
-        lines = store.sessions(chosen, sort=sort, limit=None if is_all else limit)
+        lines = store.sessions(chosen, sort=sort, limit=None if is_all else limit + skipped())
         if is_json:
             write_json(lines)
-        elif not lines:
-            explain_nothing(store)
-        else:
-            page(as_table(store, lines, is_whole=is_all and chosen == Filter()), pager=not ctx.find_root().params["no_pager"])
+        elif lines:
+            page(as_table(store, lines, is_whole=is_all and chosen == Filter()), pager=is_paged(ctx))
             if len(lines) == limit and not is_all and (total := store.count(chosen)) > limit:
-                note(paint(f"{limit} of {count(total, 'session')}; --all shows them all", "dim"))
+                note(paint(f"{limit} of {count(total, 'session')}{beside(store, chosen, total)}; --all shows them all", "dim", sys.stderr))
+        if not lines:
+            explain_nothing(store, is_json)
         for risk in query.sources_at_risk(store, config, datetime.now(UTC)):
             warn(
                 f"{count(risk.sources, 'transcript')} of {risk.label} will soon be deleted by it (after {risk.keeps_days} days) and "
@@ -43,12 +46,19 @@ def command(ctx: click.Context, chosen: Filter, sort: str, limit: int, is_all: b
             )
 
 
-def explain_nothing(store: Store) -> None:
+def beside(store: Store, chosen: Filter, total: int) -> str:
+    """The subagents that are not among these sessions."""
+    others = store.count(msgspec.structs.replace(chosen, parents_only=False)) - total
+    return f" ({count(others, 'subagent')}: --all-subagents)" if others else ""
+
+
+def explain_nothing(store: Store, is_json: bool) -> None:
+    """No session is an answer, and no session at all is a store that nobody filled: whatever is asked of that fails."""
     total = store.count(Filter(parents_only=False))
-    if total:
-        note(f"no session is like that; {count(total, 'session')} are stored, `runlore ls` shows the latest")
-    else:
-        note("the store is empty; run `runlore sync`, or `runlore demo` for something to look at")
+    if not total:
+        raise NotFound(query.EMPTY)
+    if not is_json:
+        note(f"no session matches; {count(total, 'session')} are stored, `runlore ls` shows the latest")
 
 
 def as_table(store: Store, lines: list[SessionLine], *, is_whole: bool = False) -> list[str]:
@@ -57,18 +67,26 @@ def as_table(store: Store, lines: list[SessionLine], *, is_whole: bool = False) 
     repos = [one_line(line.repo).rpartition("/")[2] for line in lines]
     columns = [
         Column("ID", query.short_ids(store, lines, is_all=is_whole)),
-        Column("AGENT", [line.agent for line in lines]),
+        Column("AGENT", [line.agent for line in lines], leaves=7),
         Column("WHEN", [ago(datetime.fromisoformat(line.ended_at), now) if line.ended_at else "?" for line in lines]),
         Column("TIME", [brief(line.wall_clock_s) for line in lines], right=True, leaves=4),
         Column("TURNS", [str(line.turns) for line in lines], right=True, leaves=3),
         Column("EVENTS", [str(line.events) for line in lines], right=True, leaves=1),
         Column("ERR", [str(line.errors or "") for line in lines], right=True, leaves=5),
         Column("TOKENS", [short(tokens(line)) for line in lines], right=True, leaves=2),
+        *money(lines),
         Column("REPO", repos, most=max(12, screen()[0] // 6), leaves=6),
         Column("TITLE", [one_line(line.title) or "-" for line in lines]),
     ]
     head, *rows = table(columns)
     return [paint(head, "dim"), *rows]
+
+
+def money(lines: list[SessionLine]) -> list[Column]:
+    """What they cost, when that is known of any."""
+    if all(line.usd is None for line in lines):
+        return []
+    return [Column("USD", ["" if line.usd is None else f"{line.usd:.2f}" for line in lines], right=True, leaves=2)]
 
 
 def tokens(line: SessionLine) -> int:

@@ -1,6 +1,6 @@
 """Print the agent's own command that takes a session up again.
 
-With --json an object: session_uid, cwd, command (a list of words).
+With --json an object: command (its words), cwd, … (docs/json.md).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import os
 import shlex
 import subprocess
 import sys
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import click
 
@@ -17,7 +17,8 @@ from .. import adapters, query
 from ..errors import RunloreError
 from ..model import Session
 from ._options import SessionName, as_json, open_store
-from ._out import clean, echo, write_json
+from ._out import clean, echo, note, write_json
+from ._words import local
 
 
 @click.command(help=__doc__)
@@ -29,23 +30,50 @@ def command(session: str, is_run: bool, is_json: bool) -> None:
         found = query.get(store, query.resolve(store, session))
     words = command_of(found)
     if is_json:
-        write_json({"session_uid": found.session_uid, "cwd": found.cwd, "command": words})
-    elif is_run:
+        write_json(as_data(found, words))
+        return
+    if found.cwd and not os.path.isdir(found.cwd):
+        raise RunloreError(f"the folder {found.cwd} is not here (any more); elsewhere the command is: {shlex.join(words)}")
+    if found.source_missing_at is not None:
+        if is_run:
+            raise RunloreError(in_vain(found))
+        note(in_vain(found))
+    if is_run:
         run(words, found.cwd)
     else:
         echo(in_shell(words, found.cwd))
 
 
+def as_data(session: Session, words: list[str]) -> dict[str, Any]:
+    return {
+        "uid": session.session_uid,
+        "agent": session.flavor,
+        "branch": session.git_branch,
+        "session_uid": session.session_uid,
+        "cwd": session.cwd,
+        "cwd_exists": session.cwd is not None and os.path.isdir(session.cwd),
+        "source_missing_at": session.source_missing_at,
+        "command": words,
+    }
+
+
+def in_vain(session: Session) -> str:
+    """Why the command will find nothing."""
+    label, since = adapters.get(session.flavor).label, local(session.source_missing_at, "%Y-%m-%d")
+    return (
+        f"the transcript of this session is gone since {since}: {label} will not find it; "
+        f"`runlore show {session.native_session_id}` still reads it"
+    )
+
+
 def command_of(session: Session) -> list[str]:
-    """Raises RunloreError when the session cannot be taken up, or not here."""
+    """Raises RunloreError when the session cannot be taken up."""
     adapter = adapters.get(session.flavor)
     words = adapter.resume(session)
     if words is None:
         raise RunloreError(f"{adapter.label} has no command that takes a session up again")
     if session.native_session_id.startswith("-") or any(clean(word) != word for word in (*words, session.cwd or "")):
         raise RunloreError(f"{session.session_uid}: its id or folder would not be safe on a command line")
-    if session.cwd and not os.path.isdir(session.cwd):
-        raise RunloreError(f"the folder {session.cwd} is not here (any more); elsewhere the command is: {shlex.join(words)}")
     return words
 
 

@@ -5,10 +5,9 @@
   agent: repo: cwd: branch: model: after: before: session:  which sessions
   tool: kind: is:error file:                                which events
 
-Behind -- a word may begin with a dash. With --json an object: query, total,
-missing (words), ignored, partial, seconds, and hits: sessions as `ls` gives
-them, with score, missing and events (ref, seq, kind, tool, ts, is_error,
-snippet, marks: where the words are in it); with --events, events and no hits.
+What runlore itself answered to an agent is left out, because it is no evidence.
+Behind -- a word may begin with a dash. With --json an object with hits: sessions
+as `ls` gives them, each with its events (docs/json.md).
 """
 
 from __future__ import annotations
@@ -25,14 +24,24 @@ import click
 from .. import query
 from .. import search as engine
 from ..config import Config
-from ..store import Filter, Store
+from ..store import Store
+from ._group import Failure
 from ._hits import event_data, event_lines, heads, session_data
-from ._options import as_json, open_store
+from ._options import _folder, as_json_list, is_paged, no_pager, open_store, skipped
 from ._out import fit, note, one_line, page, paint, screen, write_json
 from ._words import ago, count
 
 _EXCLUSION = re.compile(r"-(?!-|h$|n\d*$).", re.DOTALL)
 _DASH = "\0"  # No argument can have one.
+
+MORE = 5
+"""Times as many as before: what -n is proposed for."""
+
+
+class WrongQuery(Failure):
+    """A query that cannot be answered: the options are right, so that how to use them is no help."""
+
+    exit_code = 2
 
 
 class WithExclusions(click.Command):
@@ -53,38 +62,50 @@ class WithExclusions(click.Command):
 @click.option("--sort", type=click.Choice(["relevance", "newest"]), default="relevance", help="What comes first.")
 @click.option("--events", "is_flat", is_flag=True, help="Events alone, not under their sessions.")
 @click.option("--regex", metavar="PATTERN", help="Look through all texts, newest first.")
-@as_json
+@no_pager
+@as_json_list
 @click.pass_context
 def command(ctx: click.Context, words: tuple[str, ...], limit: int, sort: str, is_flat: bool, regex: str | None, is_json: bool) -> None:
     text = " ".join(words).replace(_DASH, "-").strip()
     if not text and regex is None:
         raise click.UsageError("give words to search for")
+    limit += skipped()
     with open_store() as (store, config):
         try:
-            if regex is None:
-                answer = engine.search(store, text, limit=limit, sort=sort)
-            else:
-                answer = engine.regex(store, regex, limit=limit, fields=text)
+            asked = engine.parse(text).mapped("cwd", _folder)
+            answer = ask(store, asked, regex, limit, sort)
+            if is_flat and 0 < sum(len(hit.events) for hit in answer.hits) < limit:  # The best of each session first, then more.
+                answer = ask(store, asked, regex, limit, sort, events=limit + 1)
         except engine.QueryError as error:
-            raise click.UsageError(one_line(str(error))) from None
+            raise WrongQuery(one_line(str(error)), error.code, error.hint) from None
+        hints = advise(store, text, asked, regex, answer)
         if is_json:
-            write_json(as_data(" ".join(filter(None, (regex, text))), answer, limit, is_flat))
+            write_json(as_data(" ".join(filter(None, (regex, text))), answer, hints, limit, is_flat), "--events" * is_flat)
         elif answer.hits:
-            page(as_lines(store, answer, limit, is_flat), pager=not ctx.find_root().params["no_pager"])
-            explain(answer, limit, is_flat, is_exact=not engine.parse(text).needs_proof)
+            page(as_lines(store, answer, limit, is_flat), pager=is_paged(ctx))
+            for line in (*caveats(answer, asked), *hints, *more_of(answer, asked, regex, limit, is_flat)):
+                note(paint(line, "dim", sys.stderr))
         else:
-            explain_nothing(store, config, answer, is_regex=regex is not None)
+            explain_nothing(store, config, answer, asked, regex, hints)
     if not answer.hits:
         ctx.exit(1)
 
 
-def as_data(text: str, answer: engine.Answer, limit: int, is_flat: bool) -> dict[str, Any]:
+def ask(store: Store, asked: engine.Query, regex: str | None, limit: int, sort: str, **more: int) -> engine.Answer:
+    if regex is None:
+        return engine.search(store, asked, limit=limit, sort=sort, **more)
+    return engine.regex(store, regex, limit=limit, fields=asked, **more)
+
+
+def as_data(text: str, answer: engine.Answer, hints: Sequence[str], limit: int, is_flat: bool) -> dict[str, Any]:
     about = {
         "query": text,
         "total": answer.total,
         "missing": answer.missing,
         "ignored": answer.ignored,
+        "hints": hints,
         "partial": answer.is_partial,
+        "damaged": answer.is_damaged,
         "seconds": round(answer.seconds, 4),
     }
     if is_flat:
@@ -124,35 +145,59 @@ def flat(answer: engine.Answer, limit: int) -> Sequence[tuple[engine.Hit, engine
 
 
 # ── what is said beside it ───────────────────────────────────────────────────────────────────────────────────────────
-def explain(answer: engine.Answer, limit: int, is_flat: bool, *, is_exact: bool) -> None:
-    """What a person must know to judge the answer. `is_exact` when the total is not only an upper bound."""
-    said = list(caveats(answer))
+def advise(store: Store, text: str, asked: engine.Query, regex: str | None, answer: engine.Answer) -> list[str]:
+    """What may have been meant in another way, and which field is the one too many."""
+    said = engine.remarks(text)
+    if not answer.hits or answer.missing:
+        said += engine.blame(store, asked, is_words=regex is None)
+    return [one_line(line) for line in said]
+
+
+def caveats(answer: engine.Answer, asked: engine.Query) -> Iterator[str]:
+    """What a person must know to judge the answer."""
+    missing = ", ".join(map(one_line, answer.missing))
+    if missing and answer.hits:
+        yield f"no session{' that the fields choose' if asked.fields else ''} has all words; missing: {missing}"
+    elif missing:
+        yield f"no session has {'any of: ' if len(answer.missing) > 1 else ''}{missing}"
+    if answer.ignored:
+        has_signs = any(not re.search(r"\w", word) for word in answer.ignored)
+        yield f"not words, and ignored: {' '.join(map(one_line, answer.ignored))}{'; --regex finds signs' if has_signs else ''}"
+    if answer.is_damaged:
+        yield "the store is damaged, and not all of its texts can be read; run `runlore doctor`"
+    if answer.is_partial:
+        yield f"not everything was looked at; {'a rarer word or ' * bool(asked.groups)}a narrower filter finds more"
+
+
+def more_of(answer: engine.Answer, asked: engine.Query, regex: str | None, limit: int, is_flat: bool) -> Iterator[str]:
+    """How much of the answer is shown, and how to see the rest."""
+    shown, more = len(answer.hits), limit * MORE
     if is_flat and sum(len(hit.events) for hit in answer.hits) > limit:
-        said.append(f"the best {count(limit, 'event')}; -n shows more")
-    elif answer.total > len(answer.hits) >= limit and not is_flat:
-        said.append(f"{len(answer.hits)} of {'' if is_exact else 'up to '}{count(answer.total, 'session')}; -n shows more")
-    for line in said:
-        note(paint(line, "dim", sys.stderr))
+        yield f"the best {count(limit, 'event')}; -n {more} shows more"
+    elif regex is not None and answer.is_partial:
+        yield f"the newest {count(shown, 'session')}; -n {more} looks further"
+    elif answer.total > shown >= limit and not is_flat:
+        rest = f"-n {answer.total} shows all" if answer.total <= more else f"-n {more} shows more"
+        if asked.needs_proof:  # Only the index was asked about the others.
+            yield f"{shown} of up to {count(answer.total, 'session')}: phrases and filters are proven only for what is shown; {rest}"
+        else:
+            yield f"{shown} of {count(answer.total, 'session')}; {rest}"
 
 
-def explain_nothing(store: Store, config: Config, answer: engine.Answer, *, is_regex: bool) -> None:
+def explain_nothing(
+    store: Store, config: Config, answer: engine.Answer, asked: engine.Query, regex: str | None, hints: Sequence[str]
+) -> None:
     """What to try instead."""
-    if not store.count(Filter(parents_only=False)):
-        note("the store is empty; run `runlore sync`, or `runlore demo` for something to look at")
+    if query.is_empty(store):
+        note(query.EMPTY)
         return
     note("nothing found")
-    for line in caveats(answer):
+    for line in (*caveats(answer, asked), *hints):
         note(line)
-    note("(?i) finds capitals too" if is_regex else "try fewer words, begin* for all words that begin so, or --regex")
+    if regex is not None:
+        note("(?i) finds capitals too")
+    elif asked.groups and not hints:
+        note(f"try {'fewer words, ' * (len(asked.groups) > 1)}begin* for all words that begin so, or --regex")
     synced = query.last_sync(config)
     if synced is not None and (now := datetime.now(UTC)) - synced > timedelta(hours=1):
         note(f"the last sync was {ago(synced, now)}; `runlore sync` reads what is new")
-
-
-def caveats(answer: engine.Answer) -> Iterator[str]:
-    if answer.missing:
-        yield f"no session has all words; missing: {', '.join(map(one_line, answer.missing))}"
-    if answer.ignored:
-        yield f"not words, and ignored: {' '.join(map(one_line, answer.ignored))}"
-    if answer.is_partial:
-        yield "not everything was looked at; -n, a rarer word or a narrower filter finds more"

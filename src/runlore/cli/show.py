@@ -1,7 +1,8 @@
 """Read a session: turns, tool calls, diffs, errors, subagents.
 
 SESSION is the beginning of an id, latest, latest:AGENT, latest:REPO, or any of these with #EVENT. With --json an object:
-session, events (each with its body), branches, children; with --event or --context only these events.
+session, events, branches, children; with --event that event, with --context an array of events (docs/json.md). --raw gives the
+agent's own records, a line each.
 """
 
 from __future__ import annotations
@@ -12,46 +13,74 @@ import click
 
 from .. import query
 from ..errors import NotFound
-from ..model import SessionEvent
+from ..model import Session, SessionEvent
 from ..store import Store
-from ._options import SessionName, as_json, open_store
+from ._options import SessionName, as_json_list, is_paged, no_pager, open_store
 from ._out import page, safe_json, write_bytes, write_json
+
+OPPOSITES = (
+    ("#EVENT", "--event"), ("#EVENT", "--context"), ("--event", "--context"), ("--raw", "--context"), ("--raw", "--json"),
+    *((how, what) for how in ("--branch", "--full", "--thinking") for what in ("#EVENT", "--event", "--context", "--raw", "--json")),
+)  # fmt: skip
+"""How a session is to be read says nothing about one event, a context, records or data."""
 
 
 @click.command(help=__doc__)
 @click.argument("session", type=SessionName(), default="latest")
 @click.option("--event", type=click.IntRange(0), metavar="N", help="Only event N, with its whole text.")
 @click.option("--context", type=click.IntRange(0), metavar="N", help="What the model saw when event N had happened.")
-@click.option("--branch", metavar="N|all", default="0", help="What a rewind left behind, by number; or everything.")
+@click.option("--branch", metavar="N|all", help="What a rewind left behind, by number; or everything.")
 @click.option("--raw", is_flag=True, help="The agent's own records (with --event the one it came from).")
 @click.option("--full", is_flag=True, help="Fold nothing.")
 @click.option("--thinking", is_flag=True, help="Show what the model thought.")
-@click.option("--no-pager", is_flag=True, help="Print it all at once.")
-@as_json
+@no_pager
+@as_json_list
 @click.pass_context
 def command(
     ctx: click.Context,
     session: str,
     event: int | None,
     context: int | None,
-    branch: str,
+    branch: str | None,
     raw: bool,
     full: bool,
     thinking: bool,
-    no_pager: bool,
     is_json: bool,
 ) -> None:
     with open_store() as (store, _):
-        name, seq = query.split_name(session)
-        uid = query.resolve(store, name)
+        uid, seq = named(store, session)
+        flags = {"--raw": raw, "--json": is_json, "--full": full, "--thinking": thinking}
+        given = {"#EVENT": seq, "--event": event, "--context": context, "--branch": branch, **{name: True for name in flags if flags[name]}}
+        refuse_opposites({name for name, value in given.items() if value is not None})
         event = seq if event is None else event
         if raw:
             for record in query.raw_records(store, uid, event):
                 write_bytes(safe_json(record.strip(b"\r\n")) + b"\n")
         elif is_json:
-            write_json(as_data(store, uid, event, context))
+            form = "--context" if context is not None else "" if event is None else "--event"
+            write_json(as_data(store, uid, event, context), form)
         else:
-            page(as_lines(store, uid, event, context, branch, full, thinking), pager=not (no_pager or ctx.find_root().params["no_pager"]))
+            page(as_lines(store, uid, event, context, branch or "0", full, thinking), pager=is_paged(ctx))
+
+
+def named(store: Store, session: str) -> tuple[str, int | None]:
+    """The session that is meant, and its event when one is named."""
+    name, seq = query.split_name(session)
+    before, sign, after = name.rpartition("#")
+    try:
+        return query.resolve(store, name), seq
+    except NotFound:
+        if not (sign and before):
+            raise
+        query.resolve(store, before)  # Where there is no such session, that is what is wrong.
+        raise click.BadParameter(f"{after!r} is not an event number", param_hint="SESSION") from None
+
+
+def refuse_opposites(given: set[str]) -> None:
+    """Raises UsageError when two of the options that are given ask for different things."""
+    for one, other in OPPOSITES:
+        if {one, other} <= given:
+            raise click.UsageError(f"{one} and {other} do not go together")
 
 
 def as_data(store: Store, uid: str, seq: int | None, context: int | None) -> Any:
@@ -61,11 +90,16 @@ def as_data(store: Store, uid: str, seq: int | None, context: int | None) -> Any
         return event_data(*query.event_at(store, uid, seq))
     script = query.transcript(store, uid)
     return {
-        "session": script.session.to_dict(),
+        "session": session_data(script.session),
         "events": [event_data(event, script.bodies.get(event.seq, "")) for event in script.events],
         "branches": script.branches,
         "children": script.children,
     }
+
+
+def session_data(session: Session) -> dict[str, Any]:
+    """The session by the names of its contract, and beside them by those of a listing."""
+    return {"uid": session.session_uid, "agent": session.flavor, "branch": session.git_branch, **session.to_dict()}
 
 
 def event_data(event: SessionEvent, body: str) -> dict[str, Any]:
@@ -89,5 +123,5 @@ def which(branch: str, known: int) -> int | None:
     if not branch.isdecimal():
         raise click.BadParameter(f"{branch!r} is neither a number nor all", param_hint="--branch")
     if int(branch) >= max(1, known):
-        raise NotFound(f"there is no line {branch}: {'nothing was rewound' if known < 2 else f'the last is {known - 1}'}")
+        raise NotFound(f"there is no branch {branch}: {'nothing was rewound' if known < 2 else f'the last is {known - 1}'}")
     return int(branch)

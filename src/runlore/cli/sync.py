@@ -1,8 +1,7 @@
 """Store what the agents have written since the last time.
 
-Only what is new is read; the agents' own files are never changed. With --json an object: found (sources by what became
-of them), agents, sessions, new_sessions, events, copies, skipped, redacted, excluded, forgotten, size, seconds, problems.
-With --watch one such line for each pass that found something.
+Only what is new is read; the agents' own files are never changed. With --json an object: found, sessions, events, problems, …
+(docs/json.md). With --watch one such line for each pass that found something.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
 from typing import Any
@@ -20,9 +19,10 @@ import click
 from .. import adapters, pipeline, query
 from .. import config as settings
 from .. import store as stores
+from ..errors import ConfigError
 from ..pipeline import Report
-from ._options import AgentName, as_json
-from ._out import note, one_line, paint, write_json
+from ._options import AgentName, as_json_list
+from ._out import note, one_line, paint, warn, write_json
 from ._words import count, duration, size
 
 MOST_LINES = 10
@@ -31,35 +31,71 @@ MOST_LINES = 10
 
 @click.command(help=__doc__)
 @click.option("--agent", "agents", multiple=True, type=AgentName(), help="Only this agent. May be repeated.")
-@click.option("--root", "roots", multiple=True, type=click.Path(exists=True), help="Look here instead. May be repeated.")
+@click.option("--root", "roots", multiple=True, type=click.Path(exists=True), help="Look here instead; needs --agent. May be repeated.")
 @click.option("--watch", is_flag=True, help="Go on, and store what is written as it is written. Ctrl-C ends it.")
 @click.option("--dry-run", is_flag=True, help="Say what would be read; store nothing.")
 @click.option("--workers", type=click.IntRange(0), metavar="N", help="Processes that read; 0 is none but this one.")
-@as_json
+@as_json_list
 def command(agents: tuple[str, ...], roots: tuple[str, ...], watch: bool, dry_run: bool, workers: int | None, is_json: bool) -> None:
     if watch and dry_run:
         raise click.UsageError("--watch and --dry-run do not go together")
+    if roots and not agents:  # Many agents write lines of JSON: each would take all of them for its own.
+        raise click.UsageError("--root needs --agent: say whose sessions are there")
     config = settings.load()
+    warn_of_strangers(config)
     with open_for_sync(config, dry_run) as store:
         run = partial(sync, store, config, agents=agents, roots=roots, dry_run=dry_run, workers=workers)
-        report = run(progress=Progress())
-        if is_json:
-            write_json(report)
-        elif not report.found:
-            explain_nothing(config, agents, roots)
-        else:
-            for line in summary(report):
-                note(line)
         if watch:
+            from ._watch import alone, has_news
             from ._watch import watch as go_on
 
-            go_on(run, places(config, agents, roots), show_json if is_json else show_pass)
+            with alone(config.home):
+                report = first_pass(run)
+                if not is_json:
+                    show(report, config, agents, roots)
+                elif has_news(report):
+                    show_json(report)
+                go_on(run, places(config, agents, roots), show_json if is_json else show_pass, report.problems)
+            return
+        report = first_pass(run)
+        if is_json:
+            write_json(report)
+        else:
+            show(report, config, agents, roots)
+
+
+def warn_of_strangers(config: settings.Config) -> None:
+    """Settings for an agent that there is not would be obeyed by nobody."""
+    for name in config.sources.keys() - set(adapters.names()):
+        file = config.home / settings.FILE
+        warn(f"{file}: [sources.{one_line(name)}] is about no agent that runlore reads; there are: {', '.join(adapters.names())}")
+
+
+def first_pass(run: Callable[..., Report]) -> Report:
+    """A sync with a progress line. One that is interrupted says what that means."""
+    try:
+        return run(progress=Progress())
+    except KeyboardInterrupt:
+        note("stopped; what was committed stays, `runlore sync` goes on from there")
+        raise
+
+
+def show(report: Report, config: settings.Config, agents: tuple[str, ...], roots: tuple[str, ...]) -> None:
+    for line in summary(report) if report.found else troubles(report):
+        note(line)
+    if not report.found:
+        explain_nothing(config, agents, roots)
 
 
 def sync(store: stores.Store, config: settings.Config, *, agents: Sequence[str], roots: Sequence[str], dry_run: bool, **how: Any) -> Report:
     """A sync, noted when it was one of everything: the file's time is when that was, and what is in it how many sources could
     not be read."""
-    report = pipeline.sync(store, config, agents=agents, roots=roots, dry_run=dry_run, **how)
+    try:
+        report = pipeline.sync(store, config, agents=agents, roots=roots, dry_run=dry_run, **how)
+    except ConfigError as error:
+        if str(error).startswith("redact.rules"):  # These are looked at when they are first used, far from their file.
+            raise ConfigError(f"{config.home / settings.FILE}: {error}") from None
+        raise
     if not (agents or roots or dry_run):
         mark = os.open(query.synced_mark(config), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with open(mark, "w", encoding="ascii") as file:
@@ -95,8 +131,21 @@ def places(config: settings.Config, agents: tuple[str, ...], roots: tuple[str, .
 def explain_nothing(config: settings.Config, agents: tuple[str, ...], roots: tuple[str, ...]) -> None:
     note("found no sessions. Looked in:")
     for place in places(config, agents, roots):
-        note(f"  {one_line(place)}{'' if os.path.isdir(place) else '  (not there)'}")
-    note("`runlore sync --root FOLDER` looks elsewhere; `runlore demo` makes a small store to look at.")
+        note(f"  {one_line(place)}{what_is(place)}")
+    note("`runlore sync --agent NAME --root FOLDER` looks elsewhere; `runlore demo` makes a small store to look at.")
+
+
+def what_is(place: str) -> str:
+    """Why nothing could be found there, when that is why."""
+    try:
+        os.scandir(place).close()
+    except FileNotFoundError:
+        return "  (not there)"
+    except NotADirectoryError:
+        return "  (not a folder)"
+    except OSError:
+        return "  (not readable)"
+    return ""
 
 
 # ── the summary ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -113,16 +162,14 @@ def summary(report: Report) -> Iterator[str]:
     if report.dry_run:
         yield f"would read {size(report.size)}; nothing was stored"
         return
-    speed = f", {size(report.size / report.seconds)}/s" if report.seconds > 0.5 else ""
-    yield paint(
-        f"stored: {count(report.events, 'event')} of {count(report.sessions, 'session')} ({report.new_sessions:,} new)"
-        f" from {size(report.size)} in {duration(report.seconds)}{speed}",
-        "bold",
-        sys.stderr,
-    )
+    if report.events:
+        speed = f", {size(report.size / report.seconds)}/s" if report.seconds > 0.5 else ""
+        what = f"{count(report.events, 'event')} of {how_many(report)} ({report.new_sessions:,} new)"
+        yield paint(f"stored: {what} from {size(report.size)} in {duration(report.seconds)}{speed}", "bold", sys.stderr)
+    if report.merged:
+        yield f"merged into other events: {count(report.merged, 'record')}"
     beside = {
         f"{count(report.copies, 'copy', 'copies')} of events stored elsewhere": report.copies,
-        f"{count(report.merged, 'record')} that only add to others": report.merged,
         f"{count(report.excluded, 'source')} excluded in config.toml": report.excluded,
         f"{count(report.forgotten, 'event')} of forgotten sessions": report.forgotten,
     }
@@ -130,10 +177,21 @@ def summary(report: Report) -> Iterator[str]:
         yield f"not counted: {', '.join(told)}"
     yield from counted("not understood, kept as they are", report.skipped)
     yield from counted("secrets redacted", report.redacted)
+    yield from troubles(report)
+
+
+def troubles(report: Report) -> Iterator[str]:
     if report.problems:
         yield paint(f"could not be read: {count(len(report.problems), 'source')}", "red", sys.stderr)
         yield from (f"  {one_line(path)}: {one_line(reason)}" for path, reason in report.problems[:MOST_LINES])
         yield from rest(len(report.problems))
+
+
+def how_many(report: Report) -> str:
+    """The sessions, and apart from them the subagents, as a listing has them."""
+    subagents: int = report.subagents
+    own = count(report.sessions - subagents, "session")
+    return f"{own} and {count(subagents, 'subagent')}" if subagents else own
 
 
 def counted(title: str, counts: dict[str, int]) -> Iterator[str]:
@@ -152,13 +210,14 @@ def rest(number: int) -> Iterator[str]:
 def show_pass(report: Report) -> None:
     words = ", ".join(f"{number} {word}" for word, number in report.found.items() if word != "unchanged")
     now = time.strftime("%H:%M:%S")
-    note(f"{now}  {words}: {count(report.events, 'event')} of {count(report.sessions, 'session')} in {duration(report.seconds)}")
+    stored = f"{count(report.events, 'event')} of {how_many(report)}" if report.events else "nothing to store"
+    note(f"{now}  {words or 'nothing new'}: {stored} in {duration(report.seconds)}")
     for path, reason in report.problems[:MOST_LINES]:
         note(f"          {one_line(path)}: {one_line(reason)}")
 
 
 def show_json(report: Report) -> None:
-    write_json(report)
+    write_json(report, "--watch", in_a_line=True)
     sys.stdout.flush()
 
 

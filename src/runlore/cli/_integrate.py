@@ -1,0 +1,224 @@
+"""What `hooks` and `mcp` share: our entries in an agent's settings, shown, asked for, written, and taken out again."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Literal
+
+import click
+import msgspec
+
+from .. import _settings as settings_files
+from .. import adapters, config, hooks
+from ..errors import ConfigError
+from ._group import Failure
+from ._options import AgentName
+from ._out import clean, echo, note, one_line, paint, write_json
+
+RECEIPTS = "installed.json"
+"""In runlore's home: what was put into which file."""
+
+WIDEST = 600
+"""Characters of a line that is shown: our own entries have fewer."""
+
+What = Literal["hooks", "mcp"]
+
+
+class Unasked(Failure):
+    """Something that only a person can allow, and nobody is there."""
+
+    exit_code = 2
+
+    def __init__(self) -> None:
+        super().__init__("this changes an agent's settings, and there is nobody to ask", "needs_yes", "add --yes, or --dry-run to see it")
+
+    def show(self, file: Any = None) -> None:
+        note(f"runlore: {self.message}; {self.hint}")
+
+
+class Target(msgspec.Struct, frozen=True, kw_only=True):
+    """The file of an agent, and what we want in it."""
+
+    agent: str
+    what: What
+    file: Path
+    entries: list[settings_files.Entry]
+    after: str = ""
+
+    @property
+    def name(self) -> str:
+        """Of its receipt."""
+        return f"{self.what} {self.file}"
+
+
+def changing(function: Any) -> Any:
+    """The arguments of a command that installs or removes."""
+    function = click.option("--dry-run", is_flag=True, help="Show the change; write nothing.")(function)
+    function = click.option("--yes", is_flag=True, help="Do not ask.")(function)
+    return click.argument("agent", type=AgentName())(function)
+
+
+def find_target(agent: str, what: What) -> Target:
+    """Raises ConfigError when this agent cannot be told."""
+    try:
+        made = adapters.integration(agent)
+    except ConfigError as error:
+        refused = ConfigError(f"{error}, only to {', '.join(known_agents())}")
+        refused.hint = "name one of these"
+        raise refused from None
+    files, after = (made.hooks_files, made.after_hooks) if what == "hooks" else (made.server_files, "")
+    file = adapters.usual_roots(files, os.environ)[0]
+    home = os.environ.get("RUNLORE_HOME")
+    home = os.path.abspath(os.path.expanduser(home)) if home else None
+    if what == "hooks":
+        entries = made.hooks(lambda event: hook_command(event, agent, made.answer == "json", home, os.name))
+    else:
+        entries = made.server([*python(), "mcp"], {"RUNLORE_HOME": home} if home else {})
+    return Target(agent=agent, what=what, file=file, entries=entries, after=after)
+
+
+def hook_command(event: str, agent: str, is_json: bool, home: str | None, system: str) -> str:
+    """What the agent's shell runs. On Windows that may be bash or cmd: both take slashes, and quotes around a path."""
+    words = [*python(), "hooks", "run", event, agent]
+    words += ["--json"] * (is_json and event == "start") + (["--home", home] if home else [])
+    if system != "nt":
+        return shlex.join(words)
+    return " ".join(f'"{word.replace(os.sep, "/")}"' if n == 0 or word == home else word for n, word in enumerate(words))
+
+
+def python() -> list[str]:
+    """This runlore, wherever the agent runs it from."""
+    if not sys.executable:
+        raise ConfigError("this Python does not say where it is, so an agent could not start it")
+    return [_one_name(sys.executable), *hooks.PYTHON, "-m", "runlore"]
+
+
+def _one_name(program: str) -> str:
+    """A venv has its Python under several names; what `python3 -m runlore` wrote is not outdated for `python -m runlore`."""
+    usual = os.path.join(os.path.dirname(program), "python3")
+    with suppress(OSError):
+        if os.path.samefile(usual, program):
+            return usual
+    return program
+
+
+def change(target: Target, *, is_install: bool, yes: bool, dry_run: bool, is_json: bool) -> None:
+    """Shows what would be written, asks, and writes it."""
+    place = config.load().home / RECEIPTS
+    receipts = settings_files.read_receipts(place)
+    step = settings_files.install if is_install else settings_files.remove
+    made = step(target.file, target.entries, receipts.get(target.name))
+    lines = clean_diff(made)
+    if not is_json and lines:
+        echo("\n".join(colored(line) for line in lines))
+    if not made.is_empty and not dry_run:
+        if not yes:
+            ask(target, is_json)
+        write(made, target, place, receipts, is_install)
+    state = settings_files.state(target.file, target.entries)
+    if is_json:
+        about = {"agent": target.agent, "what": target.what, "file": str(target.file), "state": state}
+        write_json({**about, "changed": not made.is_empty, "dry_run": dry_run, "diff": lines})
+        return
+    tell(target, made.is_empty, is_install, dry_run)
+
+
+def write(made: settings_files.Change, target: Target, place: Path, receipts: dict[str, settings_files.Receipt], is_install: bool) -> None:
+    """The receipt first: without it the file could not be restored to the byte. One that is not used does no harm."""
+    config.make_home(place.parent)
+    others = {name: receipt for name, receipt in receipts.items() if name != target.name}
+    if is_install and made.receipt:
+        settings_files.write_receipts(place, {**others, target.name: made.receipt})
+    settings_files.apply(made)
+    if not is_install:
+        left = [folder for folder in (made.receipt.folders if made.receipt else ()) if os.path.isdir(folder)]
+        settings_files.write_receipts(place, {name: handed_on(name, receipt, left) for name, receipt in others.items()})
+
+
+def handed_on(name: str, receipt: settings_files.Receipt, folders: list[str]) -> settings_files.Receipt:
+    """A folder that we made for a file which is gone goes with the last of our files in it."""
+    own = [folder for folder in folders if receipt.is_made and name.partition(" ")[2].startswith(folder + os.sep)]
+    return msgspec.structs.replace(receipt, folders=[*receipt.folders, *own]) if own else receipt
+
+
+def ask(target: Target, is_json: bool) -> None:
+    if is_json or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise Unasked
+    click.confirm(f"Change {one_line(str(target.file))} in this way?", abort=True, err=True)
+
+
+def tell(target: Target, is_empty: bool, is_install: bool, dry_run: bool) -> None:
+    label = adapters.get(target.agent).label
+    if is_empty:
+        why = "it is there already" if is_install else "there is nothing of runlore in it"
+        note(f"nothing to change in {one_line(str(target.file))}: {why}")
+    elif dry_run:
+        note("nothing was written; without --dry-run it is")
+    elif is_install:
+        note(f"done; new sessions of {label} use it. `runlore {target.what} remove {target.agent}` takes it out again")
+    else:
+        note(f"done; {one_line(str(target.file))} has nothing of runlore any more")
+    if is_install and not dry_run and target.after:
+        note(target.after)
+    if is_install and not dry_run and os.environ.get("RUNLORE_STORE"):
+        note(f"RUNLORE_STORE is set here: {label} must have it in its environment as well, or it uses another store")
+
+
+def clean_diff(made: settings_files.Change) -> list[str]:
+    """The diff without the secrets that stand beside our entries: what an agent prints is kept in its transcript. A file that is all on one
+    line is not shown whole either."""
+    from ..redact import Redactor
+
+    redactor = Redactor(os.urandom(32))
+    lines = [clean(redactor.text(line)) for line in settings_files.show(made)]
+    return [line if len(line) <= WIDEST else f"{line[:WIDEST]}… [{len(line) - WIDEST:,} more characters]" for line in lines]
+
+
+def colored(line: str) -> str:
+    style = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1])
+    return paint(line, style) if style else line
+
+
+def known_agents() -> list[str]:
+    """The agents that can be told of us."""
+    return [name for name in adapters.names() if _can_be_told(name)]
+
+
+def _can_be_told(name: str) -> bool:
+    try:
+        adapters.integration(name)
+    except ConfigError:
+        return False
+    return True
+
+
+def show_states(agent: str | None, what: What, is_json: bool) -> None:
+    rows = [describe(name, what) for name in ([agent] if agent else known_agents())]
+    if is_json:
+        write_json(rows)
+        return
+    for row in rows:
+        echo(f"{row['agent']}: {row['state']} ({one_line(row['file'])}){last_words(row['last_sync'])}")
+        if row["problem"]:
+            note(f"  {one_line(row['problem'])}")
+
+
+def describe(name: str, what: What) -> dict[str, Any]:
+    target = find_target(name, what)
+    try:
+        state, problem = settings_files.state(target.file, target.entries), None
+    except ConfigError as error:
+        state, problem = "unknown", str(error)
+    last = hooks.last_sync(name) if what == "hooks" else None
+    return {"agent": name, "what": what, "file": str(target.file), "state": state, "problem": problem, "last_sync": last}
+
+
+def last_words(last: dict[str, Any] | None) -> str:
+    if last is None:
+        return ""
+    how = one_line(f"failed: {last['error']}") if last.get("error") else f"{last.get('sessions', 0)} sessions had news"
+    return f"; last sync {one_line(str(last.get('at')))}, {how}"

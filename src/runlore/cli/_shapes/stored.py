@@ -1,0 +1,183 @@
+"""The store, and what is done to it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ._base import Value
+
+
+class Root(Value):
+    """A folder that is looked in."""
+
+    path: str
+    exists: bool
+    machine: str | None
+
+
+class Agent(Value):
+    """An agent that runlore can read.
+
+    keeps_days: after so many it deletes its transcripts
+    """
+
+    name: str
+    label: str
+    enabled: bool
+    roots: list[Root]
+    keeps_days: int | None
+    sources: int
+    sessions: int
+    source_bytes: int
+    last_sync: str | None
+
+
+class Sync(Value):
+    """What a sync did, or would do.
+
+    found: sources by what became of them
+    agents: sources of each
+    subagents: how many of the sessions
+    copies: events that are stored elsewhere
+    merged: records that only add to others
+    skipped: what was not understood, and is kept as it is
+    redacted: secrets by kind
+    problems: pairs of a path and what was wrong
+    """
+
+    found: dict[str, int]
+    agents: dict[str, int]
+    sessions: int
+    new_sessions: int
+    subagents: int
+    events: int
+    copies: int
+    merged: int
+    skipped: dict[str, int]
+    redacted: dict[str, int]
+    excluded: int
+    forgotten: int
+    size: int
+    seconds: float
+    problems: list[tuple[str, str]]
+    dry_run: bool
+
+
+class Check(Value):
+    """What became of a check.
+
+    of: so many there are
+    problems: the first of `count`
+    """
+
+    name: str
+    ok: bool
+    checked: int
+    of: int
+    count: int
+    problems: list[str]
+    notes: list[str]
+
+
+class Doctor(Value):
+    """What the doctor says.
+
+    repairs: what --repair would do, and how often
+    hopeless: problems that nothing here can repair
+    """
+
+    ok: bool
+    checks: list[Check]
+    repairs: dict[str, int]
+    repaired: list[str]
+    hopeless: int
+
+
+class Backup(Value):
+    """A copy of the store."""
+
+    path: str
+    size: int
+    seconds: float
+
+
+class Copied(Value):
+    """What was brought from one store to another. `problems` are what the doctor finds wrong with the copy."""
+
+    source: str
+    target: str
+    sessions: int
+    events: int
+    calls: int
+    unchanged: int
+    problems: list[str]
+    seconds: float
+
+
+class Demo(Value):
+    """A store to look around in."""
+
+    home: str
+    store: str
+    sessions: int
+    events: int
+
+
+class Forget(Value):
+    """What was removed, or would be.
+
+    copies: other sessions that show parts of these
+    """
+
+    dry_run: bool
+    sessions: list[str]
+    events: int
+    source_bytes: int
+    copies: list[str]
+
+
+class Autostart(Value):
+    """The job that syncs by itself.
+
+    files: path and text of each; after `off` and for `status` of what is installed
+    """
+
+    manager: str
+    on: bool
+    every_minutes: int | None
+    command: list[str]
+    files: dict[str, str]
+
+
+class Installed(Value):
+    """What was put into an agent's settings or taken out of them, or would be.
+
+    what: hooks, mcp
+    state: afterwards: installed, outdated, absent
+    diff: its lines
+    """
+
+    agent: str
+    what: str
+    file: str
+    state: str
+    changed: bool
+    dry_run: bool
+    diff: list[str]
+
+
+class Integration(Value):
+    """What is in an agent's settings.
+
+    what: hooks, mcp
+    state: installed, outdated, absent; unknown when the file cannot be read
+    problem: why it cannot be read
+    last_sync: the last that a hook started: at, sessions, events, problems, or error
+    """
+
+    agent: str
+    what: str
+    file: str
+    state: str
+    problem: str | None
+    last_sync: dict[str, Any] | None

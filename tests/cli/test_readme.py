@@ -1,0 +1,31 @@
+"""What the README shows can be typed."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Run
+
+README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+TYPED = re.findall(r"^\$ runlore (.+?)(?: +#.*)?$", README, re.MULTILINE)
+
+
+def test_the_examples_work_on_the_demo(run: Run, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert TYPED[0] == "demo"
+    assert "\n$ export RUNLORE_HOME=~/.runlore/demo " in README
+    for words in TYPED:
+        if "--exec" in words:
+            continue
+        result = run(*shlex.split(words))
+        assert (result.exit_code, bool(result.stdout)) == (0, True), words
+        monkeypatch.setenv("RUNLORE_HOME", str(home / ".runlore/demo"))
+
+
+def test_every_command_is_mentioned(run: Run) -> None:
+    names = re.findall(r"^  (\w+)  ", run("--help").stdout.partition("Commands:")[2], re.MULTILINE)
+    assert len(names) > 10
+    assert not [name for name in names if not re.search(rf"`?(?:runlore |`){name}\b", README)]
