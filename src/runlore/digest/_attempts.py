@@ -1,0 +1,200 @@
+"""A timeline as attempts: each call with its end, what it was about, and the error it met, if it met one.
+
+Here it is decided what is an error at all. What an agent reports as failed is one, unless its text says otherwise: a search that finds
+nothing, JSON that reports success. What an agent reports as fine is none, unless its end was hidden (`pytest | tail`) or never
+reported and the text has a form that only errors have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from ..model import SessionEvent
+from ..timeline import ToolCall, pairs
+from . import Signature
+from ._commands import Command, parse
+from ._forms import Line
+from ._json import is_success, line_of_json, line_of_object, object_in
+from ._lines import find, plain
+from ._signature import sign
+
+NO_COMMAND = parse("")
+
+
+class Attempt(msgspec.Struct, frozen=True, kw_only=True):
+    """A call and its end; or an error that no call led to, and then `call` is None."""
+
+    call: SessionEvent | None
+    result: SessionEvent | None
+    action: str
+    command: Command
+    text: str
+    """What was called: a shell command, or the arguments."""
+    files: frozenset[str]
+    """The last parts of the paths that it was about."""
+    is_done: bool
+    """Whether an end is known, be it good or bad."""
+    failed: bool
+    signature: Signature | None = None
+
+    @property
+    def seq(self) -> int:
+        """The call's, which is what is cited for something that was done."""
+        event = self.call or self.result
+        assert event is not None
+        return event.seq
+
+    @property
+    def end_seq(self) -> int:
+        """The result's, which is what is cited for how it ended."""
+        event = self.result or self.call
+        assert event is not None
+        return event.seq
+
+
+def attempts_of(events: Iterable[SessionEvent], bodies: Mapping[int, str]) -> list[Attempt]:
+    """All attempts, in the order in which they ended. Copies of events of other sessions are left out: they count where they happened."""
+    own = [event for event in events if event.origin is None]
+    calls = pairs(own)
+    paired = {event.seq for call in calls for event in (call.call, call.result) if event is not None}
+    found = [attempt for call in calls if (attempt := _attempt(call, bodies)) is not None]
+    found += [_lone(event, bodies.get(event.seq) or event.summary or "") for event in own if event.seq not in paired and _is_error(event)]
+    found.sort(key=lambda attempt: attempt.end_seq)
+    return _continued(found)
+
+
+def _is_error(event: SessionEvent) -> bool:
+    return event.kind == "error" or (event.is_error and event.kind != "human_intervention")
+
+
+def _attempt(pair: ToolCall, bodies: Mapping[int, str]) -> Attempt | None:
+    call, result = pair.call, pair.result
+    event = call or result
+    if event is None:
+        return None
+    action = (call and call.action) or (result and result.action) or "other"
+    text = bodies.get(call.seq, "") if call else ""
+    command = parse(text.strip()) if action == "shell" else NO_COMMAND
+    paths = (*(call.files if call else ()), *(result.files if result else ()))
+    files = frozenset(path.replace("\\", "/").rstrip("/").rpartition("/")[2] for path in paths)
+    failed = result is not None and _has_failed(result)
+    line = None
+    if result is not None:
+        line = _line_of(result, bodies.get(result.seq, ""), action, command, failed=failed)
+    return Attempt(
+        call=call,
+        result=result,
+        action=action,
+        command=command,
+        text=text,
+        files=files,
+        is_done=result is not None,
+        failed=failed or line is not None,
+        signature=sign(line) if line is not None else None,
+    )
+
+
+def _lone(event: SessionEvent, body: str) -> Attempt:
+    line = line_of_json(body) or find(body) or plain(body, from_end=False)
+    return Attempt(
+        call=None,
+        result=event,
+        action=event.action or "other",
+        command=NO_COMMAND,
+        text="",
+        files=frozenset(),
+        is_done=True,
+        failed=True,
+        signature=sign(line) if line is not None else None,
+    )
+
+
+def _has_failed(result: SessionEvent) -> bool:
+    return result.is_error or result.exit_code not in (None, 0) or bool(result.tests and result.tests.failed)
+
+
+def _line_of(result: SessionEvent, body: str, action: str, command: Command, *, failed: bool) -> Line | None:
+    """The line that tells of the error; None when there is no error."""
+    if not failed:
+        return _hidden(result, body, action, command)
+    said = object_in(body) if not (result.tests and result.tests.failed) else None
+    if said is not None and is_success(said):
+        return None
+    line = (line_of_object(said) if said is not None else None) or find(body)
+    code = result.exit_code
+    if action != "shell" or (code is None and command.only_looks):  # What the tool itself says, not what a program printed.
+        return line or plain(body, from_end=False)
+    if command.only_looks:
+        if line is not None and (
+            line.kind == "shell" or line.text.partition(":")[0] in command.programs or (line.kind == "git" and code == 128)
+        ):
+            return line
+        # What was looked at may hold any word. Nothing was found, or something that is not there was hidden from us.
+        return None if code in (0, 1, 2) else _exit(code, command)
+    return line or _unsaid(body, code, command)
+
+
+def _unsaid(body: str, code: int | None, command: Command) -> Line | None:
+    """Of a command that failed without a word that tells so: a line if there are few, or the code."""
+    line = plain(body, from_end=True) if body.count("\n") < 30 else None
+    if line is None and code is not None:
+        return _exit(code, command)
+    return line
+
+
+def _exit(code: int | None, command: Command) -> Line:
+    head = command.heads[-1] if command.heads else "a command"
+    message = f"exit code {code} from {head}"
+    return Line("exit", message, message)
+
+
+def _hidden(result: SessionEvent, body: str, action: str, command: Command) -> Line | None:
+    """An error whose end was not reported. Files and matches that were looked at hold all kinds of text."""
+    if action != "shell" or command.only_looks or not body:
+        return None
+    if result.exit_code == 0 and not command.hides_status:
+        return None
+    if result.tests is not None and result.tests.failed == 0 and result.tests.passed:
+        return None
+    line = find(body)
+    return (
+        line
+        if line is not None
+        and line.is_strong
+        and line.kind in ("exception", "test", "compile", "shell", "git")
+        and _is_near_end(line, body)
+        else None
+    )
+
+
+def _is_near_end(line: Line, body: str) -> bool:
+    """What a program that failed says last. Further up it may be a part of a log, a report or a test's output."""
+    tail = body.rstrip()[-1500:]
+    return line.text[:80] in tail
+
+
+def _continued(attempts: list[Attempt]) -> list[Attempt]:
+    """A shell call without a command asks for the rest of one that had not come to its end: it is about that command."""
+    running: Attempt | None = None
+    for n, attempt in enumerate(attempts):
+        if attempt.action != "shell" or attempt.result is None:
+            continue
+        if attempt.command.key:
+            running = attempt if attempt.result.exit_code is None and not attempt.failed else None
+        elif running is not None:
+            line = attempt.signature
+            if line is not None and running.command.only_looks:
+                line = None
+            attempts[n] = msgspec.structs.replace(
+                attempt,
+                command=running.command,
+                text=running.text,
+                files=running.files,
+                signature=line,
+                failed=attempt.failed and line is not None,
+            )
+            if attempt.result.exit_code is not None:
+                running = None
+    return attempts

@@ -1,0 +1,53 @@
+"""What went wrong in a session: every error once, with its fingerprint, a sample, how often it was seen and where.
+
+Pure functions over events and their bodies as the store has them, that is without secrets. `_attempts` decides what is an error,
+`_lines` which line of it matters, `_mask` what of the line is left out; `families` brings near fingerprints together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from ..model import SessionEvent, shorten
+from . import ErrorSeen, Signature
+from ._attempts import Attempt, attempts_of
+from ._json import line_of_json
+from ._lines import find, plain
+from ._signature import sign
+
+MOST_SEQS = 20
+
+
+def errors(events: Iterable[SessionEvent], bodies: Mapping[int, str]) -> list[ErrorSeen]:
+    """The errors of a timeline, in the order in which they were first seen."""
+    return errors_in(attempts_of(events, bodies))
+
+
+def signature(text: str) -> Signature | None:
+    """Which error a text tells of, as it was pasted or printed; None for a text without a word."""
+    line = line_of_json(text) or find(text) or plain(text, from_end=False)
+    return sign(line) if line is not None else None
+
+
+def errors_in(attempts: Iterable[Attempt]) -> list[ErrorSeen]:
+    seen: dict[str, list[Attempt]] = {}
+    for attempt in attempts:
+        if attempt.signature is not None:
+            seen.setdefault(attempt.signature.fingerprint, []).append(attempt)
+    return [_error(of_one) for of_one in seen.values()]
+
+
+def _error(attempts: list[Attempt]) -> ErrorSeen:
+    first = attempts[0]
+    assert first.signature is not None
+    seqs = tuple(attempt.end_seq for attempt in attempts)
+    event = first.call or first.result
+    called = first.text if first.action == "shell" else next(iter(event.files), "") if event and event.files else ""
+    return ErrorSeen(
+        signature=first.signature,
+        count=len(attempts),
+        seqs=seqs if len(seqs) <= MOST_SEQS else (*seqs[: MOST_SEQS - 1], seqs[-1]),
+        tool=event.tool if event else None,
+        action=first.action,
+        command=shorten(" ".join(called[:1000].split())) or None,
+    )

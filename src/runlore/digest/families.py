@@ -1,0 +1,129 @@
+"""Fingerprints that are near to each other, brought together: the second stage, for lists and for questions, never for identity.
+
+A fingerprint is exact and for good. Which family it is in depends on what else has been seen, so families are made anew from the
+distinct templates whenever they are wanted. The order of these makes no difference, and errors of different names never meet.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable
+
+from . import Signature
+from ._mask import PLACEHOLDER, key_of
+
+ENOUGH = 4
+"""So many values of one word, all else being equal, make it a variable; right after `=`, or beside one that is known as such, 2 do."""
+ALIKE = 0.8
+"""Share of equal words that makes two templates one."""
+FEWEST_WORDS = 2
+"""Words that must stay in common, or anything could be merged with anything."""
+MOST_ROUNDS = 6
+
+_Form = tuple[str, ...]
+
+
+def families(signatures: Iterable[Signature]) -> dict[str, str]:
+    """For each fingerprint the template of its family, in which `<*>` stands for what differs between the members."""
+    by_name: dict[str, dict[str, _Form]] = defaultdict(dict)
+    for signature in signatures:
+        by_name[signature.name][signature.fingerprint] = words_of(key_of(signature.template))
+    found: dict[str, str] = {}
+    for forms in by_name.values():
+        family_of = group(set(forms.values()))
+        found.update((fingerprint, _text(family_of[form])) for fingerprint, form in forms.items())
+    return found
+
+
+def words_of(text: str) -> _Form:
+    """Words and the marks between them; blanks stand for themselves, so that the text can be put together again."""
+    return tuple(_WORDS.findall(text))
+
+
+_WORDS = re.compile(r"<\*>|\s+|[=:,;()\[\]{}\"'|]|[^\s=:,;()\[\]{}\"'|]+")
+
+
+def _text(form: _Form) -> str:
+    return re.sub(r"<\*>(?:[,;]? ?<\*>)+", PLACEHOLDER, "".join(form))
+
+
+def group(forms: set[_Form]) -> dict[_Form, _Form]:
+    """Which form each becomes. The same for any order of the forms, and for forms that have been grouped before."""
+    now = {form: form for form in forms}
+    for _ in range(MOST_ROUNDS):
+        step = _leave_one_out(set(now.values()))
+        if not any(before != after for before, after in step.items()):
+            break
+        now = {form: step[current] for form, current in now.items()}
+    step = _merge_alike(set(now.values()))
+    return {form: step[current] for form, current in now.items()}
+
+
+def _leave_one_out(forms: set[_Form]) -> dict[_Form, _Form]:
+    """A word becomes a variable where enough forms differ in it alone."""
+    values: dict[tuple[int, _Form], set[str]] = defaultdict(set)
+    for form in forms:
+        for n, word in enumerate(form):
+            if n and _is_word(word):
+                values[n, (*form[:n], "", *form[n + 1 :])].add(word)
+    result: dict[_Form, _Form] = {}
+    for form in forms:
+        new = list(form)
+        constant = sum(map(_is_constant, form))
+        for n, word in enumerate(form):
+            if n == 0 or not _is_word(word) or word == PLACEHOLDER:
+                continue
+            seen = values[n, (*form[:n], "", *form[n + 1 :])]
+            needed = 2 if PLACEHOLDER in seen or _follows_equals(form, n) else ENOUGH
+            if len(seen) >= needed and constant > FEWEST_WORDS:
+                new[n] = PLACEHOLDER
+                constant -= 1
+        result[form] = tuple(new)
+    return result
+
+
+def _merge_alike(forms: set[_Form]) -> dict[_Form, _Form]:
+    """Forms of the same length and beginning that differ in few words, in sorted order so that it does not matter how they came."""
+    clusters: dict[tuple[int, str], list[list[_Form]]] = defaultdict(list)
+    templates: dict[tuple[int, str], list[_Form]] = defaultdict(list)
+    for form in sorted(forms):
+        key = len(form), form[0] if form else ""
+        best, at = 0.0, -1
+        for n, template in enumerate(templates[key]):
+            likeness = _likeness(form, template)
+            if likeness > best:
+                best, at = likeness, n
+        if at >= 0 and best >= ALIKE:
+            merged = tuple(a if a == b else PLACEHOLDER for a, b in zip(form, templates[key][at], strict=True))
+            if sum(map(_is_constant, merged)) >= FEWEST_WORDS:
+                templates[key][at] = merged
+                clusters[key][at].append(form)
+                continue
+        templates[key].append(form)
+        clusters[key].append([form])
+    return {form: templates[key][n] for key, groups in clusters.items() for n, members in enumerate(groups) for form in members}
+
+
+def _likeness(form: _Form, template: _Form) -> float:
+    """The share of words that are equal. Marks do not count, and must all be equal."""
+    same = words = 0
+    for a, b in zip(form, template, strict=True):
+        if _is_word(a) != _is_word(b) or (not _is_word(a) and a != b):
+            return 0.0
+        if _is_word(a):
+            words += 1
+            same += a == b
+    return same / words if words else 0.0
+
+
+def _is_word(word: str) -> bool:
+    return word == PLACEHOLDER or (len(word) > 0 and word[0] not in "=:,;()[]{}\"'|" and not word.isspace())
+
+
+def _is_constant(word: str) -> bool:
+    return word != PLACEHOLDER and any(map(str.isalpha, word))
+
+
+def _follows_equals(form: _Form, n: int) -> bool:
+    return form[n - 1] == "="

@@ -1,0 +1,277 @@
+"""What is an error, which line of it matters, and what its fingerprint forgets and keeps."""
+
+import random
+import re
+import string
+import time
+import unicodedata
+import uuid
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runlore.digest import ErrorSeen
+from runlore.digest.errors import errors, signature
+from runlore.model import SessionEvent, Tests
+from tests.digest.sessions import UID, session
+
+
+def seen(called: str, came_back: str, **fields: Any) -> list[ErrorSeen]:
+    return errors(*session((called, came_back, fields)))
+
+
+def template(text: str) -> str:
+    found = signature(text)
+    assert found is not None
+    return found.template
+
+
+def same(*texts: str) -> bool:
+    return len({found.fingerprint for text in texts if (found := signature(text))}) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("Traceback (most recent call last):\n  File \"a.py\", line 3, in <module>\n    x()\nKeyError: 'repo'", "KeyError: 'repo'"),
+        (
+            'Traceback (most recent call last):\n  File "a.py", line 1, in f\nValueError: bad\n\n'
+            "During handling of the above exception, another exception occurred:\n\n"
+            'Traceback (most recent call last):\n  File "b.py", line 2, in g\nRuntimeError: worse',
+            "RuntimeError: worse",
+        ),
+        ('  File "a.py", line 277\n    match x:\n          ^\nSyntaxError: invalid syntax', "SyntaxError: invalid syntax"),
+        ('  | Traceback (most recent call last):\n  |   File "a.py", line 1, in f\n  | OSError: gone', "OSError: gone"),
+        (
+            "/app/x.js:3\n    throw err;\n\nError: Cannot find module 'left-pad'\n    at Module._resolve (node:internal:1:2)",
+            "Error: Cannot find module 'left-pad'",
+        ),
+        (
+            'Exception in thread "main" java.lang.RuntimeException: outer\n\tat A.b(A.java:1)\n'
+            "Caused by: java.io.IOException: disk full\n\tat C.d(C.java:2)",
+            "java.io.IOException: disk full",
+        ),
+        ("# pkg/x\nx/y.go:12:3: undefined: foo\nx/y.go:13:3: undefined: bar\nFAIL\tpkg/x [build failed]", "undefined: foo"),
+        (
+            "src/a.tsx(114,9): error TS2322: Type 'a' is not assignable to type 'b'.\nsrc/b.tsx(1,1): error TS1005: ';' expected.",
+            "TS2322 Type 'a'",
+        ),
+        ("error[E0308]: mismatched types\n --> src/main.rs:4:5\nerror: could not compile `x`", "E0308 mismatched types"),
+        ("a.c:1:10: fatal error: zlib.h: No such file or directory\ncompilation terminated.", "<path>: No such file or directory"),
+        ("ok  \tx/a\t0.1s\n--- FAIL: TestSync (0.02s)\n    a_test.go:9: got 3, want 4\nFAIL\nFAIL\tx/b\t0.3s", "failed test: TestSync"),
+        (
+            "E       assert 3 == 4\nE       AssertionError\nFAILED tests/test_a.py::TestX::test_y - AssertionError: 3",
+            "failed test: <path>::TestX::test_y",
+        ),
+        ("E   ModuleNotFoundError: No module named 'yaml'\nERROR tests/test_a.py", "ModuleNotFoundError: No module named 'yaml'"),
+        ("thread 'main' panicked at src/main.rs:2:5:\nindex out of bounds: the len is 3 but the index is 7", "panic: index out of bounds"),
+        (
+            "hint: x\nTo https://a/b.git\n ! [rejected]        main -> main (fetch first)\nerror: failed to push some refs to 'x'",
+            "push rejected (fetch first)",
+        ),
+        ("Auto-merging a.md\nCONFLICT (content): Merge conflict in a.md\nhint: resolve", "CONFLICT (content)"),
+        (
+            '$ biome check .\n/usr/bin/bash: line 1: biome: command not found\nerror: script "lint" exited with code 127',
+            "command not found: biome",
+        ),
+        (
+            "> web@0.0.0 build\nsome words\nerror: unexpected argument '--base' found\n\nUsage: x",
+            "error: unexpected argument '--base' found",
+        ),
+        ("<tool_use_error>File has not been read yet. Read it first.</tool_use_error>", "File has not been read yet. Read it first."),
+        ("Chunk ID: 12ab34\nWall time: 0.1 seconds\nProcess exited with code 1\nOutput:\nno such thing here", "no such thing here"),
+        ("\x1b[31merror:\x1b[0m bad\x07 thing", "error: bad thing"),
+    ],
+)
+def test_the_line_that_matters(text: str, line: str) -> None:
+    assert template(text).startswith(line)
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        (
+            "bash: line 1: jq: command not found",
+            "zsh: command not found: jq",
+            "/bin/sh: 1: jq: not found",
+            "(eval):3: command not found: jq",
+        ),
+        ("bash: jq: command not found", "'jq' is not recognized as an internal or external command,\noperable program or batch file."),
+        (
+            "Traceback (most recent call last):\n  File \"a\", line 1, in b\nKeyError: 'x'",
+            "E   KeyError: 'x'\nFAILED a.py::t - KeyError: 'x'",
+        ),
+        ("cat: /a/b.txt: No such file or directory", "cat: c: No such file or directory"),
+        (
+            "fatal: unable to access 'https://a.b/c.git/': timed out after 75056 ms",
+            "fatal: unable to access 'https://d.e/f/': timed out after 1 ms",
+        ),
+        ("Error at 0x7ffd1234abcd in job 3f2a9c1 of 2024-01-02 10:11:12", "Error at 0x1 in job aa11bb22cc of 2031-12-30T01:02:03Z"),
+        ("error: no task 550e8400-e29b-41d4-a716-446655440000", "error: no task 123e4567-e89b-12d3-a456-426614174000"),
+        ("connect to 10.0.0.1:8080 failed", "connect to 192.168.17.3:443 failed"),
+    ],
+)
+def test_the_same_error_has_one_fingerprint(texts: tuple[str, ...]) -> None:
+    assert same(*texts)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Request failed with status code 404", "Request failed with status code 500"),
+        ("HTTP 401: Bad credentials", "HTTP 403: Bad credentials"),
+        ("process exited with exit code 1", "process exited with exit code 137"),
+        ("a.ts(1,2): error TS2345: wrong", "a.ts(1,2): error TS2322: wrong"),
+        ("OSError: [Errno 2] failed", "OSError: [Errno 13] failed"),
+        ("error: SQLSTATE[23505]: it failed", "error: SQLSTATE[42P01]: it failed"),
+        ("bash: javac: command not found", "bash: mvn: command not found"),
+        ("bash: python2: command not found", "bash: python3: command not found"),
+        ("ModuleNotFoundError: No module named 'boto3'", "ModuleNotFoundError: No module named 'boto4'"),
+        ("error: unknown option '--foo'", "error: unknown option '--bar'"),
+        ("TypeError: it failed", "ValueError: it failed"),
+        ("x/a.go:1:2: undefined: foo", "x/a.go:1:2: undefined: bar"),
+    ],
+)
+def test_different_errors_are_not_merged(one: str, other: str) -> None:
+    assert not same(one, other)
+
+
+@pytest.mark.parametrize(
+    ("called", "came_back", "fields"),
+    [
+        ("rg -n nothing src", "", {"exit_code": 1, "is_error": True}),
+        ("cd /x && grep -rn foo . | head -5; echo ---", "---", {"exit_code": 1, "is_error": True}),
+        ("git grep -n foo", "Exit code 1", {"exit_code": 1, "is_error": True}),
+        ("command -v beads; which x", "", {"exit_code": 1, "is_error": True}),
+        ("ls a b 2>/dev/null", "a", {"exit_code": 2, "is_error": True}),
+        ("cat log.txt", 'Traceback (most recent call last):\n  File "a", line 1, in b\nKeyError: 1', {}),
+        ("a.py", "raise ValueError('error: failed')", {"action": "read"}),
+        ("ruff check .", "All checks passed: 0 errors, 0 failed", {"exit_code": 0}),
+        ("make", "Compiling error.c\nfailed: 0\nno errors", {"exit_code": 0}),
+        ("npm run lint | tail -3", "✔ 0 problems (0 errors, 0 warnings)", {"exit_code": 0}),
+        ("tool", '{"success": true, "message": "error budget ok", "errors": []}', {"action": "mcp", "is_error": True}),
+        ("pytest -q | tail -3", "12 passed in 0.3s", {"exit_code": 0, "kind": "test_run", "tests": Tests(passed=12, failed=0)}),
+        ("pytest -v | tail", "tests/a.py::test_invalid_error PASSED [ 50%]\ntests/a.py::test_failure PASSED [100%]", {"exit_code": 0}),
+        ("python build.py", "wrote lookup.json with the token error_count", {"exit_code": 0}),
+    ],
+)
+def test_what_merely_looks_like_an_error_is_none(called: str, came_back: str, fields: dict[str, Any]) -> None:
+    assert seen(called, came_back, **fields) == []
+
+
+@pytest.mark.parametrize(
+    ("called", "came_back", "fields", "line"),
+    [
+        ("go test ./... 2>&1 | tail -9", "--- FAIL: TestA (0.1s)\nFAIL\nFAIL\tx\t0.2s", {"exit_code": 0}, "failed test: TestA"),
+        ("python a.py", 'Traceback (most recent call last):\n  File "a", line 1, in b\nKeyError: 1', {}, "KeyError: <n>"),
+        ("make deploy", "", {"exit_code": 3, "is_error": True}, "exit code 3 from make deploy"),
+        (
+            "rg x src lib",
+            "rg: lib: No such file or directory (os error 2)\nsrc/a.py:3:error",
+            {"exit_code": 2},
+            "rg: <path>: No such file or directory",
+        ),
+        (
+            "git status",
+            "fatal: not a git repository (or any of the parent directories): .git",
+            {"exit_code": 128},
+            "fatal: not a git repository",
+        ),
+        (
+            "tool",
+            '{"error": {"type": "overloaded_error", "message": "Overloaded"}, "status": 529}',
+            {"action": "mcp", "is_error": True},
+            "overloaded_error: ",
+        ),
+        ("x", "Claude requested permissions, but you haven't granted it yet.", {"is_error": True}, "Claude requested permissions"),
+    ],
+)
+def test_an_error_is_found_wherever_it_was_reported(called: str, came_back: str, fields: dict[str, Any], line: str) -> None:
+    (found,) = seen(called, came_back, **fields)
+    assert found.signature.template.startswith(line)
+
+
+def test_an_error_is_counted_once_with_all_its_places() -> None:
+    bad = ("make x", "error: it broke at line 3", {"exit_code": 2, "is_error": True})
+    (found,) = errors(*session(bad, ("ls", "a", {"exit_code": 0}), bad, bad))
+    assert (found.count, found.seqs, found.command, found.tool) == (3, (1, 5, 7), "make x", "Shell")
+
+
+def test_what_was_copied_from_another_session_is_counted_there() -> None:
+    events, bodies = session(("make", "error: it broke", {"exit_code": 2, "is_error": True}))
+    events = [msgspec.structs.replace(event, origin="toy:0#1") for event in events]
+    assert errors(events, bodies) == []
+
+
+def test_an_error_without_a_call_counts() -> None:
+    event = SessionEvent(session_uid=UID, seq=0, kind="error", is_error=True)
+    (found,) = errors([event], {0: '{"status":529,"message":"Overloaded"}'})
+    assert found.signature.template == "HTTP 529 Overloaded"
+
+
+def test_values_survive_saving() -> None:
+    (found,) = seen("make", "error: it broke", exit_code=2)
+    assert msgspec.json.decode(msgspec.json.encode(found), type=ErrorSeen) == found
+
+
+MESSAGES = [
+    "FileNotFoundError: [Errno 2] No such file or directory: '{path}'",
+    "error: cannot lock ref {path} at {hash}: expected {number} entries",
+    "panic: runtime error: index out of range [{number}] with length {number}",
+    "Failed to find expected lines in {path}:",
+    "request {uuid} to {ip}:{number} timed out after {number} ms",
+    "undefined symbol at {address} in {path}:{number}:{number}",
+    "error: worker {number} of {number} died, see {path}",
+]
+
+
+def filled(message: str, chance: random.Random) -> str:
+    makers = {
+        "path": lambda: "/" + "/".join("".join(chance.choices(string.ascii_lowercase, k=5)) for _ in range(chance.randint(1, 6))) + ".py",
+        "hash": lambda: "a1" + "".join(chance.choices("0123456789abcdef", k=chance.randint(6, 38))),
+        "number": lambda: str(chance.randint(0, 10**6)),
+        "uuid": lambda: str(uuid.UUID(int=chance.getrandbits(128))),
+        "ip": lambda: ".".join(str(chance.randint(0, 255)) for _ in range(4)),
+        "address": lambda: hex(chance.getrandbits(48)),
+    }
+    return re.sub(r"{(\w+)}", lambda found: makers[found[1]](), message)
+
+
+@given(st.sampled_from(MESSAGES), st.randoms(use_true_random=False))
+def test_paths_numbers_ids_and_addresses_make_no_difference(message: str, chance: random.Random) -> None:
+    assert same(filled(message, chance), filled(message, chance), filled(message, chance) + "\n")
+
+
+@given(st.text(max_size=2000))
+def test_any_text_has_a_fingerprint_that_can_be_printed(text: str) -> None:
+    found = signature(text)
+    assert found == signature(text)
+    if found is not None:
+        assert not any(unicodedata.category(letter) in ("Cc", "Cs") for letter in found.sample + found.template + found.name)
+        assert len(found.fingerprint) == 16
+        assert len(found.sample) <= 200
+        assert len(found.template) <= 240
+
+
+@given(st.text(alphabet=string.ascii_letters + " .:'/-0123456789\n", max_size=200))
+def test_a_template_has_the_fingerprint_of_its_error(text: str) -> None:
+    """Masking what is masked changes nothing, so that a template can be asked for like the error itself."""
+    from runlore.digest._mask import key_of, template_of
+
+    once = key_of(template_of(text))
+    assert key_of(template_of(once)) == once
+
+
+@pytest.mark.parametrize(
+    "piece",
+    ["a", "/a", "error: =", "'\"`", "1.2:3-", "a.b ", "[(", '{"error":', "\x1b[31", "error\r", "x: error: y\n", '  File "x", line 1\n'],
+)
+def test_a_large_body_takes_no_longer(piece: str) -> None:
+    body = "error " + piece * (1_000_000 // len(piece))
+    signature(body)
+    start = time.process_time()
+    signature(body)
+    assert time.process_time() - start < 0.25  # 50 ms on a machine that has nothing else to do
