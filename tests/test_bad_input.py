@@ -98,6 +98,27 @@ def test_a_bad_record_costs_no_good_one(name: str, file: Path, store: Store) -> 
     assert sync(store).found == {"unchanged": 1}
 
 
+@pytest.mark.parametrize("depth", [100, 101, 300, 500, 950, 1000, 5000])
+@pytest.mark.parametrize("end", [b'"end"', b'"\\ud800"'], ids=["sound", "surrogate"])
+@pytest.mark.parametrize("where", ["toolUseResult", "attachment", "input", "content", "unknown"])
+def test_a_record_nested_deeply_costs_no_good_one(where: str, end: bytes, depth: int, file: Path, store: Store) -> None:
+    opened, closed = (b'[{"type":"tool_result","content":', b"}]") if where == "content" else (b'{"a":', b"}")
+    blocks = [{"type": "tool_use", "name": "X", "input": {"deep": 0}}]
+    line = {
+        "toolUseResult": said(1, toolUseResult=0).replace(b'"toolUseResult": 0', b'"toolUseResult": DEEP'),
+        "attachment": said(1, type="attachment", attachment={"type": "hook_success", "content": ["deep"]}).replace(b'"deep"', b"DEEP"),
+        "input": said(1, type="assistant", message={"role": "assistant", "content": blocks}).replace(b'"deep": 0', b'"deep": DEEP'),
+        "content": said(1, message={"role": "user", "content": 0}).replace(b'"content": 0', b'"content": DEEP'),
+        "unknown": said(1, type="unknown", deep=0).replace(b'"deep": 0', b'"deep": DEEP'),
+    }[where]
+    file.write_bytes(b"\n".join([said(0), line.replace(b"DEEP", opened * depth + end + closed * depth), said(2), b""]))
+    report = sync(store)
+    assert report.problems == []
+    found = prompts(store)
+    assert (found[0], found[-1]) == ("prompt 0", "prompt 2")
+    assert len(store.events(UID)) == 3
+
+
 @pytest.mark.parametrize("field", sorted(json.loads(said(1))))
 @pytest.mark.parametrize("value", [None, 17, 1.5, "x", [], {}, True, ["x", {"a": 1}]], ids=repr)
 def test_a_wrong_type_in_any_field_loses_no_other_record(field: str, value: Any, file: Path, store: Store) -> None:

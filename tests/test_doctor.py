@@ -116,6 +116,10 @@ MENDED_AT_ONCE = {
         {"index"},
     ),
     "an index whose sizes are gone": (f"delete from search_docsize where id = {SEGMENT}", {"index"}),
+    "an index with a word that is no text": (
+        "update search_data set block = unhex(replace(hex(block), hex('question'), 'FF' || hex('uestion')))",
+        {"index"},
+    ),
     "an index that a search cannot enter": ("delete from search_idx", {"index"}),
     "an index that is damaged inside": ("delete from search_data where id > 10", {"index", "file"}),
 }
@@ -137,6 +141,8 @@ MENDED_BY_SYNC = {
     "an event of another kind": (f"update events set kind = 'thinking' where session = {ALPHA} and seq = 2", {"streams"}),
     "an event that cannot be read": (f"update events set rest = x'c1' where session = {ALPHA} and seq = 2", {"streams"}),
     "an event of no time": (f"update events set ts = 'noon' where session = {ALPHA} and seq = 2", {"streams"}),
+    "an event with another native id": (f"update events set native_id = 'x' where session = {ALPHA} and seq = 2", {"natives"}),
+    "an event without its native id": (f"update events set native_id = null where session = {ALPHA} and seq = 2", {"natives"}),
     "a parent that is not there": (f"update events set parent_seq = 4000 where session = {ALPHA} and seq = 2", {"parents"}),
     "a parent that comes later": (f"update events set parent_seq = 4 where session = {ALPHA} and seq = 2", {"parents"}),
     "totals that cannot be read": (f"update streams set tally = x'c1' where session = {ALPHA}", {"streams"}),
@@ -502,6 +508,19 @@ def test_a_backup_overwrites_only_when_told_to(store: Store, config: Config, tmp
     assert "the store itself" in run("backup", config.store, "--force").stderr
     assert run("backup", str(tmp_path / "nowhere" / "copy.db")).exit_code == 1
     assert doctor.examine(store, config).ok
+
+
+def test_a_backup_is_not_mixed_with_what_lay_there(store: Store, config: Config, tmp_path: Path) -> None:
+    file = tmp_path / "copy.db"
+    run("backup", str(file))
+    with closing(open_store(str(file))) as other:
+        other.db.execute("update sessions set title = 'stale'")  # type: ignore[attr-defined]
+        beside = {end: Path(f"{file}{end}").read_bytes() for end in ("-wal", "-shm")}
+    for end, data in beside.items():  # As a process that was killed leaves it.
+        Path(f"{file}{end}").write_bytes(data)
+    assert run("backup", str(file), "--force").exit_code == 0
+    with closing(open_store(str(file))) as copy:
+        assert content(copy) == content(store)
 
 
 def test_a_backup_is_of_one_moment_also_while_a_sync_runs(

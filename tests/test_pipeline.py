@@ -14,9 +14,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
+import tests.toy as toy_module
 from runlore import config as config_module
 from runlore import pipeline
-from runlore.adapters import Normalized, Position, Record, Source
+from runlore.adapters import Facts, Normalized, Position, Record, Source
 from runlore.config import Config, Exclude, ExtraRoot, Redact, SourceConfig
 from runlore.errors import ReadError, StoreBusy, StoreError
 from runlore.model import BLOCK
@@ -475,6 +476,27 @@ def test_secrets_are_out_before_anything_is_stored(store: Store, sync: Callable[
     assert all(secret.encode() not in file.read_bytes() for file in database.parent.glob(database.name + "*"))
 
 
+def test_a_key_that_a_change_takes_apart_is_out_too(store: Store, config: Config, tmp_path: Path) -> None:
+    lines = [f"MIIEvQIBADANBgkqhkiG9w0BAQEFAASC{n}BKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj" for n in range(30, 60)]
+    key = "\n".join(["-----BEGIN PRIVATE KEY-----", *lines, "-----END PRIVATE KEY-----", ""])
+    change = {"file_path": "/r/key.pem", "old_string": key, "new_string": key.replace(lines[15], "changed")}
+    edit = {"type": "tool_use", "id": "t1", "name": "Edit", "input": change}
+    record = {
+        "type": "assistant", "uuid": "5f1c3b1e-0000-4000-8000-000000000001", "sessionId": "5f1c3b1e-0000-4000-8000-00000000000a",
+        "timestamp": "2026-01-02T03:04:05Z", "message": {"role": "assistant", "content": [edit]},
+    }  # fmt: skip
+    file = tmp_path / "claude/projects/-r/5f1c3b1e-0000-4000-8000-00000000000a.jsonl"
+    file.parent.mkdir(parents=True)
+    file.write_bytes(msgspec.json.encode(record) + b"\n")
+    pipeline.sync(store, config, agents=["claude"], roots=[str(tmp_path / "claude")])
+    [session] = store.sessions(Filter())
+    [event] = store.events(session.uid)
+    body = str(store.bodies(session.uid))
+    assert event.kind == "edit"
+    assert "/r/key.pem" in body
+    assert not [line for line in lines if line in body]
+
+
 def test_rules_that_are_added_later_are_run_over_what_is_stored(store: Store, sync: Callable[..., pipeline.Report], root: Path) -> None:
     append(root / "s1.jsonl", line(id="a", text="ticket ACME-12345678 is open"))
     sync()
@@ -559,3 +581,60 @@ def test_a_sync_killed_again_and_again_ends_in_the_same_store(
         assert (mine.cost, mine.content_hash, mine.events) == (theirs.cost, theirs.content_hash, theirs.events)
     assert store.stats()["segments"] == undisturbed.stats()["segments"]
     undisturbed.close()
+
+
+# ── what is there and cannot be looked at ────────────────────────────────────────────────────────────────────────────
+def test_what_lies_in_a_folder_that_cannot_be_read_is_not_called_gone(
+    store: Store, sync: Callable[..., pipeline.Report], root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (root / "shut").mkdir()
+    append(root / "shut/s1.jsonl", line(s="s1", id="a", text="one"))
+    append(root / "s2.jsonl", line(s="s2", id="b", text="two"))
+    sync()
+    plain = os.scandir
+
+    def scandir(path: str) -> object:
+        if str(path).endswith("shut"):
+            raise PermissionError(13, "Permission denied", path)
+        return plain(path)
+
+    monkeypatch.setattr("os.scandir", scandir)
+    report = sync()
+    assert (report.found, report.problems) == ({"unchanged": 1}, [(str(root / "shut"), "permission denied")])
+    session = store.session("toy:s1")
+    assert session is not None
+    assert session.source_missing_at is None
+    (root / "s2.jsonl").unlink()
+    assert sync().found == {"missing": 1}
+
+
+def test_a_source_that_cannot_be_read_is_not_new_every_time(
+    sync: Callable[..., pipeline.Report], root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append(root / "s1.jsonl", line(id="a", text="one"))
+
+    def refuse(self: Toy, source: Source, since: Position | None) -> Iterator[Record]:
+        raise ReadError(source.path, "permission denied")
+        yield
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Toy, "read", refuse)
+        assert [sync().found for _ in range(2)] == [{"unreadable": 1}] * 2
+    assert sync().found == {"new": 1}
+
+
+def test_a_file_that_was_only_touched_has_not_grown(sync: Callable[..., pipeline.Report], root: Path) -> None:
+    append(root / "s1.jsonl", line(id="a", text="one"))
+    sync()
+    os.utime(root / "s1.jsonl", (1, 1))
+    assert sync().found == {"unchanged": 1}
+
+
+def test_subagents_are_counted_apart(sync: Callable[..., pipeline.Report], root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    facts = Facts
+    monkeypatch.setattr(
+        toy_module, "Facts", lambda **told: facts(**told, relation="subagent" if "/" in told["native_session_id"] else None)
+    )
+    append(root / "s1.jsonl", line(s="s1", id="a"), line(s="s1/agent-1", id="b"), line(s="s1/agent-2", id="c"))
+    report = sync()
+    assert (report.sessions, report.subagents) == (3, 2)

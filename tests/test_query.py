@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -48,6 +49,8 @@ def store(config: Config, home: Path, toy: Toy) -> Iterator[Store]:
         ("toy:abcdefgh-12", "toy:abcdefgh-12"),
         ("xyz/agent-1", "toy:xyz/agent-1"),
         ("xy/agent", "toy:xyz/agent-1"),
+        ("XYZ", "toy:xyz"),
+        ("TOY:Abcdefgh-12", "toy:abcdefgh-12"),
     ],
 )
 def test_a_session_answers_to_its_names(store: Store, name: str, uid: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,8 +74,9 @@ def test_where_a_session_and_its_subagent_begin_alike_the_session_is_meant(store
 
 
 def test_a_name_of_two_sessions_is_refused_with_both(store: Store) -> None:
-    with pytest.raises(Ambiguous, match="'abc' may be toy:abcdefgh-12, toy:abcdefgh-1; give more of the id"):
+    with pytest.raises(Ambiguous) as told:
         query.resolve(store, "abc")
+    assert str(told.value) == "'abc' may be abcdefgh-12 (prompt 1), abcdefgh-1 (prompt 0); give more of the id"
 
 
 @pytest.mark.parametrize("name", ["", "nope", "latest:nobody", "_", "%", "xyz/other", "/"])
@@ -82,14 +86,21 @@ def test_a_name_of_no_session_is_not_found(store: Store, name: str) -> None:
 
 
 def test_latest_is_the_newest_of_all_of_an_agent_or_of_a_repository(store: Store) -> None:
-    assert query.resolve(store, "latest") == query.resolve(store, "latest:toy")
+    assert query.resolve(store, "latest") == query.resolve(store, "latest:toy") == query.resolve(store, "LATEST:Toy")
     assert query.resolve(store, "latest:abcdefgh-12") == "toy:abcdefgh-12"
+
+
+def test_the_latest_of_a_repository_is_not_of_one_with_a_longer_name(store: Store) -> None:
+    with pytest.raises(NotFound, match="no session of an agent or repository 'abcdefgh'"):
+        query.resolve(store, "latest:abcdefgh")
+    assert query.resolve(store, "latest:abcdefgh*") == "toy:abcdefgh-12"
 
 
 def test_the_latest_of_an_empty_store_is_not_found(config: Config) -> None:
     empty = open_store(config.store)
-    with pytest.raises(NotFound, match="no session yet"):
-        query.resolve(empty, "latest")
+    for name in ("latest", "latest:toy", "abc"):
+        with pytest.raises(NotFound, match="the store is empty; run `runlore sync`, or `runlore demo`"):
+            query.resolve(empty, name)
     empty.close()
 
 
@@ -144,7 +155,16 @@ def test_times_are_understood_as_people_say_them(text: str, when: datetime) -> N
     assert query.moment(text, NOW) == when
 
 
-@pytest.mark.parametrize("text", ["", "soon", "7", "7y", "2026-13-01", "99999999d"])
+@pytest.mark.skipif(not hasattr(time, "tzset"), reason="the zone of this system cannot be changed for a test")
+def test_today_begins_at_midnight_also_when_the_clock_was_set_since(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    time.tzset()
+    now = datetime(2026, 3, 29, 12, tzinfo=UTC)  # At 01:00 UTC the clock went forward.
+    assert query.moment("today", now) == datetime(2026, 3, 28, 23, tzinfo=UTC)
+    assert query.moment("yesterday", now + timedelta(days=1)) == datetime(2026, 3, 28, 23, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("text", ["", "soon", "7", "7y", "2026-13-01", "99999999d", "0001-01-01"])
 def test_what_is_no_time_is_refused(text: str) -> None:
     with pytest.raises(ModelError, match="is not a time"):
         query.moment(text, NOW)

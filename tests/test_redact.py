@@ -4,6 +4,7 @@ import importlib.util
 import json
 import os
 import random
+import re
 import stat
 import sys
 import threading
@@ -14,8 +15,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from runlore.adapters._tools import file_change, file_content, key_values
 from runlore.errors import ConfigError
-from runlore.redact import Redactor, Rule, load_key, rules_from_config
+from runlore.redact import Redactor, Rule, load_key, rules_from_config, without_noted
 
 _spec = importlib.util.spec_from_file_location("bench_redact", Path(__file__).parent.parent / "bench" / "redact.py")
 assert _spec
@@ -96,6 +98,12 @@ def test_most_named_values_are_found_in_places_the_rules_were_not_tuned_on(redac
         "password=********1",
         '"input_tokens":1004125,"cache_read_input_tokens":20012345,"output_tokens":125',
         "--- PASS: TestFetchPackV1DrainsSecondNAK (0.00s)",
+        "pass: test_parse_v2_header and 12 more",
+        "the password is required2continue",
+        "the token is stored in token_v2.json",
+        "password, email, user_id2",
+        "| token | integer_32 |",
+        "“password”: “your-password-1”",
         "author: someone1234 <a@b.example>",
         'const cacheKey = "v2:user-list-2024";',
         "keyboard layout en_US105, primary_key=user_id_2",
@@ -154,6 +162,94 @@ def test_a_private_key_goes_whole_however_its_lines_are_joined(redactor: Redacto
     assert not any(line in clean for line in lines)
     assert f"-----BEGIN {kind}-----" in clean
     assert f"-----END {kind}-----\ndone" in clean
+
+
+PUTTY = "PuTTY-User-Key-File-3: ssh-rsa\nPrivate-Lines: 6\n" + "\n".join(pem("\n")[0])
+# Text of several lines, and those of its lines that must go.
+SPREAD = {
+    "PEM": (pem("\n")[1], pem("\n")[0]),
+    "PuTTY": (PUTTY, pem("\n")[0]),
+    "AWS": (f"{make('AKIA<u16>')}\n{make('<a40>')}\n", [make("<a40>")]),
+    "netrc": ("machine h\n  login bob\n  password Zk29xqPLm\n", ["Zk29xqPLm"]),
+    "SQL": ("create user bob identified\n  by 'Zk29xqPLm'\n", ["Zk29xqPLm"]),
+    "value below": ("password:\n  value: Zk29xqPLm\n", ["Zk29xqPLm"]),
+    "name and value": ("- name: DB_PASSWORD\n  value: Zk29xqPLm\n", ["Zk29xqPLm"]),
+    "plist": ("<key>api_token</key>\n<string>Zk29xqPLm</string>\n", ["Zk29xqPLm"]),
+    "call": ('set("api_token",\n    "Zk29xqPLm")\n', ["Zk29xqPLm"]),
+}
+
+
+@pytest.mark.parametrize("name", SPREAD)
+def test_a_secret_of_several_lines_goes_wherever_an_adapter_puts_them(redactor: Redactor, name: str) -> None:
+    text, secrets = SPREAD[name]
+    around = f"one\ntwo\nthree\nfour\n{text}\nfive\nsix\nseven\neight"
+    lines = around.split("\n")
+    other = around.replace(secrets[0], secrets[0][::-1])
+    shown = {
+        "as it is": around,
+        "added": file_change("f", [("", around)]),
+        "removed": file_change("f", [(around, "")]),
+        "changed": file_change("f", [(around, other)]),
+        "beside a change": file_change("f", [(around, around.replace("five", "5"))]),
+        "before a change": file_change("f", [(around, around.replace("four", "4"))]),
+        "written": file_content("f", around),
+        "arguments": key_values({"path": "f", "content": around, "list": [around]}),
+        "cat -n": "\n".join(f"{n:6}\t{line}" for n, line in enumerate(lines, 1)),
+        "read": "\n".join(f"{n:6}→{line}" for n, line in enumerate(lines, 1)),
+        "grep -n": "\n".join(f"{n}:{line}" for n, line in enumerate(lines, 1)),
+    }
+    redactor.noted = {}
+    redactor.value({"old_string": around, "new_string": other})
+    for how, body in shown.items():
+        # In a change, a line may stand apart from what gave it away; the record it was made of has told.
+        is_apart = "change" in how
+        clean = without_noted(redactor.text(body), redactor.noted if is_apart else {})
+        assert not any(secret in clean for secret in secrets), (how, clean)
+        assert secrets[0][::-1] not in clean, (how, clean)
+        assert "six" in clean or is_apart, (how, clean)
+        for ascii_only in (True, False):
+            assert is_apart or redactor.suspects(json.dumps(body, ensure_ascii=ascii_only).encode()), how
+
+
+def test_a_private_key_whose_start_was_cut_off_goes_too(redactor: Redactor) -> None:
+    lines, text = pem("\n")
+    clean = redactor.text("[…]\n" + text[text.index(lines[3]) :] + "\ndone")
+    assert not any(line in clean for line in lines)
+    assert clean.endswith("-----END RSA PRIVATE KEY-----\ndone")
+
+
+def test_a_key_that_is_changed_into_another_goes_with_it(redactor: Redactor) -> None:
+    old, new = ([make("<b64>", seed) for seed in seeds] + [make("<b22>", seeds[0])] for seeds in ((1, 2, 3), (4, 5, 6)))
+    whole = ["\n".join(["-----BEGIN PRIVATE KEY-----", *lines, "-----END PRIVATE KEY-----"]) for lines in (old, new)]
+    clean = redactor.text(file_change("key.pem", [(whole[0], whole[1])]))
+    assert not any(line in clean for line in old + new)
+
+
+@pytest.mark.parametrize("value", ["Zk29xqPLm", "a8Kd93kfmLq02mZx7T", "Tr0ub4dor&3x"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "password:\n  value: {}", "the password is {}", "my token is: {}", "passwd,{}", "secret|{}|", "pass: {}", "| password | {} |",
+        "password: “{}”", "the password is ‘{}’.", "“password”: “{}”", '{{"token":{{"type":"string","value":"{}"}}}}',
+    ],
+)  # fmt: skip
+def test_a_value_goes_in_the_places_that_people_write_it(redactor: Redactor, text: str, value: str) -> None:
+    whole = text.format(value)
+    clean = redactor.text(whole)
+    assert value not in clean
+    assert re.sub(r"\[redacted:assigned:[0-9a-f]{6}\]", value, clean) == whole
+    for ascii_only in (True, False):
+        assert redactor.suspects(json.dumps(whole, ensure_ascii=ascii_only).encode())
+
+
+def test_tokens_without_anything_between_them_go_in_one_round(redactor: Redactor) -> None:
+    token = make("SK<h32>")
+    assert redactor.text(token * 1000).count("[redacted:twilio:") == 1000
+
+
+def test_marks_close_to_each_other_are_searched_as_one(redactor: Redactor) -> None:
+    key = make("<b76>+ASt<b6>==")
+    assert redactor.text(f"{key} " * 1000).count("[redacted:azure:") == 1000
 
 
 def test_a_private_key_that_was_cut_off_goes_too(redactor: Redactor) -> None:
@@ -248,6 +344,12 @@ PIECES = [
         "\x00",
         "(",
         " is ",
+        "“",
+        "”",
+        "|",
+        "value: ",
+        "\n+",
+        "\n  12\t",
     ),
     *(
         "Zk29xqPLm",

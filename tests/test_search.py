@@ -10,6 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import apsw
 import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -17,11 +18,12 @@ from hypothesis import strategies as st
 
 from runlore import adapters
 from runlore import search as engine
-from runlore.errors import RunloreError
+from runlore.errors import NotFound, RunloreError
 from runlore.prepare import Job, Preparer, Setting
-from runlore.search import Answer, QueryError, parse, ranked, scan
+from runlore.search import Answer, QueryError, advice, parse, ranked, scan
 from runlore.search.text import SNIPPET, snippet
 from runlore.store import Store, open_store
+from runlore.store.pieces import SEGMENT_BYTES
 from tests.toy import Toy, line
 
 NOW = datetime(2026, 3, 14, 12, tzinfo=UTC)
@@ -124,6 +126,43 @@ def test_words_end_where_an_event_ends(lore: Lore) -> None:
     assert lore.places("tool:bash baz") == [("a", [2])]
 
 
+@pytest.mark.parametrize("end", ["alpha", "I", "7", "é", "搜索", "parseUrl", "a_b"])
+@pytest.mark.parametrize("filter_", ["", " kind:user_msg", " -nothing"])
+def test_the_first_and_the_last_word_of_an_event_are_found(lore: Lore, end: str, filter_: str) -> None:
+    lore.add("a", f"before{end}", f"{end} in between {end}", f"{end}", f"{end}after", "x", "y")
+    answer = lore.search(end + filter_)
+    assert [event.seq for event in answer.hits[0].events if event.seq in (1, 2)] == [1, 2]
+    shown = next(event for event in answer.hits[0].events if event.seq == 1)
+    assert [shown.snippet[a:b] for a, b in shown.marks] == [end, end]
+
+
+def test_words_at_the_ends_of_segments_are_found_and_not_joined(lore: Lore) -> None:
+    filler = "filler " * (SEGMENT_BYTES // 7)
+    lore.add("a", f"{filler} north", f"south {filler} east", "west", f"{filler} need", "le end")
+    assert lore.store.segment_count() == 4
+    for word, seq in (("north", 0), ("south", 1), ("east", 1), ("west", 2), ("need", 3), ("le", 4), ("end", 4)):
+        assert lore.places(word) == [("a", [seq])], word
+        assert lore.places(f"{word} kind:user_msg -zebra") == [("a", [seq])], word
+    assert lore.found('"north south"') == lore.found("northsouth") == lore.found("needle") == lore.found('"need le"') == []
+    assert lore.found("north south east west end") == ["a"]
+    assert matches(lore, r"\bnorth$") == [("a", [0])]
+    assert matches(lore, r"^le\b") == [("a", [4])]
+    assert matches(lore, "need\\s*le") == []
+
+
+@pytest.mark.parametrize("sign", ["🙂", "🤖", "🚀", "👍🏽", "⚠\ufe0f", "✅", "\ue0b0", "\ufeff", "…"])
+def test_a_sign_is_no_part_of_the_word_beside_it(lore: Lore, sign: str) -> None:
+    lore.add("a", f"{sign}alpha{sign} beta{sign}gamma parseHttp{sign}")
+    for query in ("alpha", "beta", "gamma", "http", '"beta gamma"'):
+        assert lore.found(query) == lore.found(f"{query} kind:user_msg") == ["a"], query
+    assert lore.found("betagamma") == []
+
+
+def test_a_letter_with_two_small_forms_is_one(lore: Lore) -> None:
+    lore.add("a", "Ο ΛΌΓΟΣ")
+    assert [marked(lore.search(query)) for query in ("λόγος", "λόγοσ", "ΛΌΓΟΣ kind:user_msg")] == [["ΛΌΓΟΣ"]] * 3
+
+
 @pytest.mark.parametrize("query", ["parseHttpUrl", "parsehttpurl", "http", "url", "HTTP", "par*", "htt*"])
 def test_words_of_mixed_case_are_found_whole_and_in_parts(lore: Lore, query: str) -> None:
     lore.add("a", "call parseHttpUrl(x)").add("b", "nothing of the kind")
@@ -195,6 +234,13 @@ def test_characters_must_stand_together(lore: Lore) -> None:
     assert lore.found("搜索功") == ["b"]
 
 
+@pytest.mark.parametrize("query", ["tab关", "把tab关掉", "tab关*", "様々", "様々な", "々", '"说 你好 世界"', "你好，世界"])
+def test_single_characters_repetition_marks_and_signs_between_are_found(lore: Lore, query: str) -> None:
+    lore.add("a", "我把tab关掉了。様々な理由。说：“你好”，世界").add("b", "tab 掉关 様 理由 世界，你好 说我的")
+    assert lore.found(query) == lore.found(f"{query} kind:user_msg") == ["a"]
+    assert marked(lore.search(query))
+
+
 # ── phrases, prefixes, OR, minus ─────────────────────────────────────────────────────────────────────────────────────
 def test_a_phrase_is_found_in_its_order(lore: Lore) -> None:
     lore.add("a", "connection refused by peer").add("b", "refused connection")
@@ -204,6 +250,11 @@ def test_a_phrase_is_found_in_its_order(lore: Lore) -> None:
 def test_a_phrase_may_have_any_signs_between_its_words(lore: Lore) -> None:
     lore.add("a", "connection — refused").add("b", "connection\n\trefused").add("c", "connection é refused")
     assert sorted(lore.found('"connection refused"')) == ["a", "b"]
+
+
+def test_colours_in_a_query_are_no_words(lore: Lore) -> None:
+    lore.add("a", "Running \x1b[1mPostToolUse\x1b[22m now")
+    assert lore.found("\x1b[1mPostToolUse\x1b[22m") == lore.found('"Running \x1b[1mPostToolUse\x1b[22m"') == ["a"]
 
 
 def test_a_phrase_does_not_lie_across_two_events(lore: Lore) -> None:
@@ -254,6 +305,22 @@ def test_or_in_small_letters_is_a_word(lore: Lore) -> None:
 def test_or_does_not_reach_across_a_field(lore: Lore) -> None:
     lore.add("a", call("alpha")).add("b", call("alpha beta"))
     assert lore.found("alpha OR tool:Bash beta") == ["b"]
+
+
+def test_or_joins_no_words_but_its_neighbours(lore: Lore) -> None:
+    def groups(text: str) -> list[list[str]]:
+        return [[term.text for term in group] for group in parse(text).groups]
+
+    assert groups("alpha beta alpha OR gamma") == [["alpha"], ["beta"], ["alpha", "gamma"]]
+    assert groups("alpha alpha OR beta OR gamma") == [["alpha"], ["alpha", "beta", "gamma"]]
+    assert groups("alpha -noise OR beta") == groups("alpha kind:edit OR beta") == [["alpha"], ["beta"]]
+    lore.add("a", "alpha beta").add("b", "alpha gamma").add("c", "beta gamma")
+    assert lore.found("alpha beta alpha OR gamma") == ["a"]
+
+
+def test_what_no_session_has_of_an_or_is_named_whole(lore: Lore) -> None:
+    lore.add("a", "alpha")
+    assert lore.search("alpha beta OR gamma").missing == ["beta OR gamma"]
 
 
 def test_minus_leaves_out_events_that_have_the_word(lore: Lore) -> None:
@@ -324,6 +391,22 @@ def test_a_file_is_named_by_the_end_of_its_path(lore: Lore) -> None:
     assert lore.found("file:main.py read") == ["a"]
 
 
+@pytest.mark.parametrize(
+    ("pattern", "names_found"),
+    [
+        ("*.py", ["a", "b"]), ("src/*.py", ["a", "b"]), ("ma*.py", ["a"]), ("main.?y", ["a"]), ("*_main.py", ["b"]), ("*/main.py", ["a"]),
+        ("*", ["a", "b", "c"]), ("*.rs", []), ("[[]id]/*", []), ("app/[id]/page.tsx", ["c"]), ("[id]/*.TSX", ["c"]),
+        ("app/*/page.*", ["c"]),
+    ],
+)  # fmt: skip
+def test_stars_in_the_name_of_a_file(lore: Lore, pattern: str, names_found: list[str]) -> None:
+    lore.add("a", call("read /w/src/main.py", tool="Read", files=["/w/src/main.py"]), "main.rs")
+    lore.add("b", call("read /w/src/do_main.py", tool="Read", files=["/w/src/do_main.py"]))
+    lore.add("c", call("read /w/app/[id]/page.tsx", tool="Read", files=["/w/app/[id]/page.tsx"]))
+    assert sorted(lore.found(f"file:{pattern}")) == names_found
+    assert sorted(lore.found(f"file:{pattern} read")) == names_found
+
+
 def test_the_fields_of_a_file_url_are_none(lore: Lore) -> None:
     lore.add("a", "open file:///tmp/x.html now")
     assert lore.found("file:///tmp/x.html") == ["a"]
@@ -354,7 +437,28 @@ def test_session_fields_choose_sessions(lore: Lore) -> None:
     assert lore.found("needle cwd:/work/two") == ["two"]
     assert lore.found("needle cwd:*tw*") == ["two"]
     assert sorted(lore.found("needle agent:toy branch:main")) == ["one", "two"]
+    assert lore.found("needle agent:toy branch:other") == []
+
+
+def test_a_session_is_named_in_all_the_ways_that_other_commands_know(lore: Lore) -> None:
+    lore.add("one", {"text": "needle", "at": 0}).add("two", {"text": "needle", "at": 99})
+    assert lore.found("needle session:latest") == lore.found("needle session:LATEST:toy") == ["two"]
+    assert lore.found("needle session:TOY:one") == ["one"]
+    assert sorted(lore.found("needle session:latest session:one")) == ["one", "two"]
+    for name, told in {"nope": "nope", "latest:nope": "nope", "#3": "#3"}.items():
+        with pytest.raises(NotFound, match=told):
+            lore.search(f"needle session:{name}")
+        with pytest.raises(NotFound, match=told):
+            engine.regex(lore.store, "needle", fields=f"session:{name}")
+
+
+def test_an_agent_is_known_by_its_adapter_or_by_its_sessions(lore: Lore, monkeypatch: pytest.MonkeyPatch) -> None:
+    lore.add("a", "needle")
+    with pytest.raises(QueryError, match="there is no adapter 'other'; there are: toy"):
+        lore.search("needle agent:other")
+    monkeypatch.setattr(adapters, "names", lambda: ("other",))
     assert lore.found("needle agent:other") == []
+    assert lore.found("needle agent:toy") == ["a"], "the adapter of a stored session need not be installed"
 
 
 def test_times_choose_sessions(lore: Lore) -> None:
@@ -376,8 +480,12 @@ def test_an_unknown_field_is_a_word(lore: Lore) -> None:
 
 
 @pytest.mark.parametrize(
-    "query", ["is:done", "after:whenever", "before:99999-99-99", "-agent:x", 'is:"two\nlines"', "after:0001-01-01T00:00+23:59"]
-)
+    "query",
+    [
+        "is:done", "after:whenever", "before:99999-99-99", "-agent:x", 'is:"two\nlines"', "after:0001-01-01T00:00+23:59",
+        "kind:nope x", "kind:edit kind:nope", "file:", "x Tool: y", 'cwd:""', "-file: x", "OR", "OR OR", "*** OR",
+    ],
+)  # fmt: skip
 def test_a_value_that_makes_no_sense_is_refused_in_one_line(lore: Lore, query: str) -> None:
     with pytest.raises(QueryError) as caught:
         lore.search(query)
@@ -405,6 +513,15 @@ def test_a_word_that_nobody_has_is_named(lore: Lore) -> None:
     lore.add("a", "alpha")
     answer = lore.search("nowhere")
     assert (answer.hits, answer.total, answer.missing) == ([], 0, ["nowhere"])
+
+
+@pytest.mark.parametrize("fields", ["tool:Nope", "kind:thinking", "tool:Bash", "branch:nope", "is:error", "file:nope.py"])
+def test_a_word_that_fields_hide_is_not_missing(lore: Lore, fields: str) -> None:
+    lore.add("a", "alpha beta", call("gamma"))
+    for words in ("alpha", "alpha beta"):
+        answer = lore.search(f"{fields} {words}")
+        assert (answer.hits, answer.missing) == ([], [])
+    assert lore.search(f"{fields} alpha nowhere").missing == ["nowhere"]
 
 
 def test_what_no_chosen_event_has_is_missing(lore: Lore) -> None:
@@ -443,9 +560,17 @@ def test_what_is_no_word_is_ignored_and_said(lore: Lore) -> None:
     assert lore.search("***").hits == []
 
 
+@pytest.mark.parametrize(
+    ("query", "signs"), [("C++", ["++"]), ("g++ C#", ["#", "++"]), ('"a C++ file" ++', ["++"]), ("a+b f(x)++y #1 x.y()", [])]
+)
+def test_signs_that_make_a_name_are_ignored_and_said(query: str, signs: list[str]) -> None:
+    assert list(parse(query).ignored) == signs
+
+
 def test_more_words_than_are_asked_for_are_said(lore: Lore) -> None:
     lore.add("a", "alpha")
     assert len(lore.search(" ".join(f"word{n}" for n in range(200))).ignored) == 200 - 32
+    assert len(lore.search(" OR ".join(f"word{n}" for n in range(200))).ignored) == 200 - 32
 
 
 def test_a_word_twice_is_one_word(lore: Lore) -> None:
@@ -524,6 +649,24 @@ def test_the_events_with_the_most_words_are_shown_in_their_order(lore: Lore) -> 
     assert lore.places("alpha beta gamma") == [("a", [1, 3, 5])]
 
 
+def test_as_many_events_of_a_session_as_are_asked_for(lore: Lore, monkeypatch: pytest.MonkeyPatch) -> None:
+    filler = "filler " * (SEGMENT_BYTES // 7)
+    lore.add("a", *(f"needle {n} {'odd' if n % 2 else ''} {'thread' if n % 3 else filler}" for n in range(30)))
+    assert lore.store.segment_count() > 5
+
+    def seqs(text: str, events: int) -> list[int]:
+        return [event.seq for event in lore.search(text, events=events).hits[0].events]
+
+    assert seqs("needle", 99) == list(range(30))
+    assert seqs("needle thread", 99) == list(range(30))
+    assert seqs("needle -odd", 99) == list(range(0, 30, 2))
+    assert len(seqs("needle", 20)) == 20
+    assert [event.seq for event in engine.regex(lore.store, "need.e", events=99).hits[0].events] == list(range(30))
+    monkeypatch.setattr(ranked, "PROOFS", 3)
+    answer = lore.search("needle -odd", events=99)
+    assert (names(answer), answer.is_partial) == (["a"], True), "it matches, whatever else there is in it"
+
+
 @given(st.binary(max_size=400), st.lists(st.tuples(st.integers(0, 400), st.integers(0, 60)), max_size=8))
 def test_a_snippet_can_be_made_of_anything(body: bytes, spots: list[tuple[int, int]]) -> None:
     places = [(first, min(first + length, len(body))) for first, length in spots if first < len(body)]
@@ -569,11 +712,198 @@ def test_an_answer_says_when_not_everything_was_looked_at(lore: Lore, monkeypatc
     assert lore.search("tool:Bash needle").is_partial
 
 
+def test_a_long_session_that_does_not_match_hides_no_other(lore: Lore, monkeypatch: pytest.MonkeyPatch) -> None:
+    filler = "filler " * (SEGMENT_BYTES // 7)
+    for _ in range(6):
+        lore.add("long", *([call("ls"), result(f"needle {filler}", tool="Read")] * 2))
+    lore.add("short", call("needle"), *([result(f"other {filler}", tool="Read")] * 2))
+    lore.add("late", *([call("ls"), result(f"needle {filler}", tool="Read")] * 4), call("needle"))
+    assert lore.found("needle")[-1] == "short", "the others are looked at first"
+    monkeypatch.setattr(ranked, "SHARE", 3)
+    answer = lore.search("tool:Bash needle")
+    assert (sorted(names(answer)), answer.is_partial) == (["late", "short"], False)
+    assert names(answer) == [name for name in lore.found("needle") if name != "long"], "in the order of their rank"
+    monkeypatch.setattr(ranked, "PROOFS", 10)
+    answer = lore.search("tool:Bash needle")
+    assert (names(answer), answer.is_partial) == (["short"], True)
+
+
 def test_the_total_counts_what_the_limit_hides(lore: Lore) -> None:
     for n in range(5):
         lore.add(f"s{n}", "needle")
     answer = lore.search("needle", limit=2)
     assert (len(answer.hits), answer.total) == (2, 5)
+
+
+@pytest.mark.parametrize("limit", [0, -1])
+def test_a_limit_of_nothing_gives_nothing_and_the_total(lore: Lore, limit: int) -> None:
+    lore.add("a", "needle").add("b", "needle")
+    assert [(answer.hits, answer.total) for answer in (lore.search("needle", limit=limit),)] == [([], 2)]
+    assert engine.regex(lore.store, "needle", limit=limit).hits == []
+
+
+def test_the_total_is_exact_when_there_is_room_left(lore: Lore) -> None:
+    lore.add("a", "one two").add("b", "one", "two").add("c", "one", call("two"))
+    assert lore.search('"one two"').total == 1
+    assert lore.search("two tool:Bash").total == 1
+    assert lore.search("two tool:Bash", limit=1).total >= 1
+
+
+# ── what is said of a query ──────────────────────────────────────────────────────────────────────────────────────────
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("tol:Bash x", "tol: is no field; did you mean tool:?"),
+        ("project:x", "project: is no field; did you mean repo:?"),
+        ("-role:user x", "role: is no field; did you mean kind:?"),
+        ("NOT mirror", "NOT is looked for as a word; use -mirror"),
+        ("mirror AND pipeline", "AND is looked for as a word; leave it out: every word must be there"),
+        ("tool:Bash OR kind:edit", "OR joins two words, and is ignored elsewhere; a field that is given twice means either"),
+        ("mirror OR", "OR joins two words, and is ignored elsewhere; a field that is given twice means either"),
+        ("mirror OR -pipeline", "OR joins two words, and is ignored elsewhere; a field that is given twice means either"),
+    ],
+)
+def test_what_looks_like_syntax_and_is_none_is_said(query: str, said: str) -> None:
+    assert engine.remarks(query) == [said]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "not mirror", '"NOT mirror"', '"mirror AND pipeline"', "-NOT x", "a OR b", "a OR OR b", "std::vector", "http://x.y:80",
+        "C:\\x", "error:timeout", "localhost:80", "node:fs", "tool:Bash", "12:30", "x NOT", "",
+    ],
+)  # fmt: skip
+def test_what_people_paste_is_not_remarked_on(query: str) -> None:
+    assert engine.remarks(query) == []
+
+
+def test_remarks_are_few_and_soon_made() -> None:
+    log = " ".join(f"{a}{b}ol:x NOT y" for a in "abcdefghijklmnopqrstuvwxyz" for b in "abcdefghijklmnopqrstuvwxyz") * 100
+    assert 0 < len(engine.remarks(log)) <= 4
+
+
+def blamed(lore: Lore, text: str) -> list[str]:
+    answer = lore.search(text)
+    assert answer.missing or not answer.hits
+    return engine.blame(lore.store, parse(text))
+
+
+def test_fields_that_choose_nothing_are_named(lore: Lore) -> None:
+    lore.add("a", call("alpha"), "beta")
+    assert blamed(lore, "tool:Nope alpha") == ["no event matches tool:Nope", "without tool:Nope there is 1 session"]
+    assert blamed(lore, "tool:Nope tool:Nada nowhere") == ["no event matches tool:Nope tool:Nada"]
+    assert blamed(lore, "file:alpha") == ["no event matches file:alpha"]
+    assert blamed(lore, 'branch:"a b" tool:Bash is:error alpha') == [
+        'no session matches branch:"a b"',
+        "no event matches is:error",
+        'without branch:"a b" is:error there is 1 session',
+    ]
+    assert engine.blame(lore.store, parse("tool:Nope"), is_words=False) == ["no event matches tool:Nope"]
+
+
+def test_the_field_that_is_one_too_many_is_named(lore: Lore) -> None:
+    lore.add("old", {"text": "alpha", "at": 0}, call("beta", at=1)).add("new", {"text": "beta", "at": 10 * 86_400})
+    assert blamed(lore, "after:2026-01-05 alpha") == ["without after:2026-01-05 there is 1 session"]
+    assert blamed(lore, "tool:Bash alpha") == ["without tool:Bash there is 1 session"]
+    assert blamed(lore, "tool:Bash alpha beta") == ["without tool:Bash there is 1 session"], "which is what the best hit lacks"
+    assert blamed(lore, "after:2026-01-05 tool:Bash beta") == [
+        "without after:2026-01-05 there is 1 session",
+        "without tool:Bash there is 1 session",
+    ]
+    assert blamed(lore, "after:2026-01-05 tool:Bash alpha") == ["without after:2026-01-05 tool:Bash there is 1 session"]
+    assert blamed(lore, "alpha -alpha") == ["without -alpha there is 1 session"]
+    assert blamed(lore, "tool:Bash nowhere") == []
+
+
+def test_words_alone_are_not_the_fault_of_a_field(lore: Lore) -> None:
+    lore.add("a", "loading the model from disk")
+    assert blamed(lore, "loading the model from disk fails with zlib") == []
+    assert blamed(lore, "nowhere") == []
+
+
+def test_what_would_be_found_is_counted(lore: Lore, monkeypatch: pytest.MonkeyPatch) -> None:
+    lore.add("a", "beta", call("other"))
+    for n in range(4):
+        lore.add(f"s{n}", "alpha", call("beta"))
+    assert blamed(lore, "tool:Bash alpha") == ["without tool:Bash there are 4 sessions"]
+    monkeypatch.setattr(advice, "COUNTED", 2)
+    assert blamed(lore, "tool:Bash alpha") == ["without tool:Bash there are 4 sessions"]
+    assert blamed(lore, "session:a kind:tool_call beta") == [
+        "without session:a there are 2 sessions or more",
+        "without kind:tool_call there is 1 session",
+    ]
+
+
+# ── what is damaged, or changes meanwhile ────────────────────────────────────────────────────────────────────────────
+def damage(lore: Lore, name: str, *, at: int = 20) -> None:
+    """Flips a bit in every body of a session, as a disk may."""
+    db = apsw.Connection(str(lore.folder.parent / "runlore.db"))
+    sql = "select id, body from segments where session = (select number from sessions where uid = ?)"
+    rows: list[Any] = db.execute(sql, (f"toy:{name}",)).fetchall()
+    for id_, body in rows:
+        at = min(at, len(body) - 1)
+        db.execute("update segments set body = ? where id = ?", (body[:at] + bytes([body[at] ^ 1]) + body[at + 1 :], id_))
+    db.close()
+
+
+@pytest.mark.parametrize("at", [0, 20])
+def test_a_damaged_text_hides_neither_its_session_nor_others(lore: Lore, at: int) -> None:
+    lore.add("good", "needle here").add("bad", "needle in a text that is long enough")
+    damage(lore, "bad", at=at)
+    answer = lore.search("needle")
+    assert answer.is_damaged
+    assert {name: len(hit.events) for name, hit in zip(names(answer), answer.hits, strict=True)} == {"good": 1, "bad": 0}
+    assert not lore.search("here").is_damaged
+    for query in ("needle kind:user_msg", '"needle here"'):
+        assert lore.found(query) == ["good"], "what cannot be read proves nothing"
+
+
+def test_of_a_session_with_a_damaged_text_another_is_shown(lore: Lore) -> None:
+    filler = "filler " * (SEGMENT_BYTES // 7)
+    lore.add("a", "needle one", filler, "needle two")
+    db = apsw.Connection(str(lore.folder.parent / "runlore.db"))
+    db.execute("update segments set hash = zeroblob(16) where id = (select min(id) from segments)")
+    db.close()
+    answer = lore.search("needle")
+    assert (answer.is_damaged, [event.snippet for event in answer.hits[0].events]) == (True, ["needle two"])
+
+
+def test_a_regular_expression_tells_of_damage(lore: Lore) -> None:
+    lore.add("good", {"text": "needle here", "at": 99}).add("bad", {"text": "needle in a text that is long enough", "at": 0})
+    db = apsw.Connection(str(lore.folder.parent / "runlore.db"))
+    db.execute("update segments set hash = zeroblob(16) where session = (select number from sessions where uid = 'toy:bad')")
+    db.close()
+    answer = engine.regex(lore.store, "need.e")
+    assert (names(answer), answer.is_damaged) == (["good"], True)
+    damage(lore, "bad", at=0)
+    assert engine.regex(lore.store, "need.e").is_damaged
+
+
+def test_a_flipped_bit_in_an_event_is_damage(lore: Lore) -> None:
+    lore.add("a", call("needle in main.py", files=["main.py"]))
+    db = apsw.Connection(str(lore.folder.parent / "runlore.db"))
+    db.execute("update events set rest = x'c1'")
+    db.close()
+    assert lore.search("needle file:main.py").is_damaged
+    assert lore.found("needle") == ["a"]
+
+
+def test_bodies_and_events_of_a_segment_are_of_the_same_moment(lore: Lore, monkeypatch: pytest.MonkeyPatch) -> None:
+    lore.add("a", "first needle", "second")
+    (id_,) = lore.store.postings("needle")
+    before = lore.store.segment(id_)
+    other = apsw.Connection(str(lore.folder.parent / "runlore.db"))
+    plain = type(lore.store)._all  # type: ignore[attr-defined]
+
+    def derived_meanwhile(self: Any, sql: str, bindings: Any = ()) -> Any:
+        other.execute('update events set "offset" = "offset" + 7')
+        return plain(self, sql, bindings)
+
+    monkeypatch.setattr(type(lore.store), "_all", derived_meanwhile)
+    assert lore.store.segment(id_) == before
+    assert lore.store.segment(id_) != before, "the next one sees what is new"
+    other.close()
 
 
 # ── regular expressions ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -638,6 +968,7 @@ def test_a_pattern_that_cannot_be_used_is_refused_in_one_line(lore: Lore, patter
     with pytest.raises(QueryError) as caught:
         engine.regex(lore.store, pattern)
     assert "\n" not in str(caught.value)
+    assert "(?m)" not in str(caught.value)
 
 
 def test_a_pattern_without_conditions_fits_wherever_the_pattern_does() -> None:
@@ -667,7 +998,9 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=st.one_of(st.text(), st.lists(st.one_of(PIECES, st.text(max_size=5)), max_size=12).map(" ".join)))
 def test_any_text_gives_an_answer_or_an_error_in_one_line(filled: Store, text: str) -> None:
-    one_line(lambda: engine.search(filled, text))
+    answer = one_line(lambda: engine.search(filled, text))
+    if answer is not None:
+        assert not any("\n" in said for said in (*engine.remarks(text), *engine.blame(filled, parse(text))))
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])

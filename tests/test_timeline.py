@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from runlore.model import Cost, Relation, Session, SessionEvent, Usage
 from runlore.timeline import (
-    Call,
     Node,
     Tally,
+    ToolCall,
     abandoned,
     active,
     branches,
@@ -315,7 +315,7 @@ def test_events_of_another_session_are_not_seen():
 # --- calls and results ---
 
 
-def ids(found: Call) -> tuple[int | None, int | None, list[int]]:
+def ids(found: ToolCall) -> tuple[int | None, int | None, list[int]]:
     return (found.call.seq if found.call else None, found.result.seq if found.result else None, seqs(found.others))
 
 

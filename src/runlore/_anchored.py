@@ -13,7 +13,8 @@ from runlore._rules import LISTED
 
 # The gate: a telling name, marks of separation (written out or escaped), perhaps some filling words, then eight characters
 # with a digit, or in quotes with a mark. Every class is closed under JSON escaping: what stops a value stops it escaped, too.
-_TAIL = "[A-Za-z0-9_-]{0,24}"
+# Nothing is counted that need not be: what counts has a state for each number, times those of all other rules.
+_TAIL = "[A-Za-z0-9_-]*"
 _NAMED = (
     rf"(?i:(?:pass(?:w(?:or)?d|phrase|code)?|pwd|secret|cred(?:ential)?s?|key){_TAIL}"
     rf"|token(?:[a-rt-z0-9_-]{_TAIL})?|auth(?:[a-np-z0-9_-]{_TAIL})?)"  # Neither `tokens`, which are counted, nor `author`.
@@ -26,21 +27,24 @@ _BETWEEN = (
 )
 _FILLING = "(?i:is|was|are|key|value|for|to|of|set|string|str|type|with|user|the|this|your|my|basic|bearer|token)"
 _OPENING = rf"""[:=,( \t>|]\\*[bruf]{{0,2}}(?:\\*["'\x60]|{_CURLY})"""
-_BARE = r"""(?:[^\x00-\x20"'\x60,;(){}\[\]<>=\\]|\\+[^\x00-\x20"'\x60\\nrtbf])"""
-_QUOTED = r"""(?:[^\x00-\x20"'\x60\\]|\\+[^\x00-\x20"'\x60\\nrtbf])"""
+_BARE = r"""\x00-\x20"'\x60,;(){}\[\]<>=\\"""
+_QUOTED = r"""\x00-\x20"'\x60\\"""
+"""What ends a value, bare or in quotes, as the inside of a class."""
 
 
-def _run(each: str, least: int, one: str = "[0-9]") -> str:
-    """`least` or more of `each`, at least one of which is `one`."""
-    early = (f"{each}{{{i}}}{one}{each}{{{least - 1 - i}}}" for i in range(least))
-    return f"(?:{'|'.join(early)}|{each}{{{least},}}{one})"
+def _run(ends: str, least: int, one: str) -> str:
+    """`least` or more of what does not end a value, at least one of which is `one`. The first of these decides: while there is
+    but one way to read a text, a state is one place in the pattern."""
+    each, other = (rf"""(?:[^{ends}{not_}]|\\+[^\x00-\x20"'\x60\\nrtbf{not_}])""" for not_ in ("", one))
+    early = (rf"{other}{{{i}}}\\*[{one}]{each}{{{least - 1 - i}}}" for i in range(least))
+    return rf"(?:{'|'.join(early)}|{other}{{{least},}}\\*[{one}])"
 
 
 GATE = (
-    rf"{_NAMED}{_BETWEEN}+(?:{_FILLING}{_BETWEEN}+){{0,3}}{_run(_BARE, 8)}"
-    rf"|{_NAMED}{_BETWEEN}*(?:{_FILLING}{_BETWEEN}+){{0,3}}{_OPENING}(?:{_run(_QUOTED, 8)}|{_run(_QUOTED, 8, '[!@#$%^&*~+]')})"
-    rf"|{_NAMED}(?: [a-z]{{1,12}}){{1,4}}:? \\*[\"'\x60]?{_run(_BARE, 16)}"
-    rf"|{_NAMED}>[^<>\r\n\"]*[0-9]"
+    rf"{_NAMED}(?:{_BETWEEN}+(?:{_FILLING}{_BETWEEN}+)*{_run(_BARE, 8, '0-9')}"
+    rf"|{_BETWEEN}*(?:{_FILLING}{_BETWEEN}+)*{_OPENING}{_run(_QUOTED, 8, '0-9!@#$%^&*~+')}"
+    rf"|(?: [a-z]+){{1,4}}:? \\*[\"'\x60]?{_run(_BARE, 16, '0-9')}"
+    r"|>[^<>\r\n\"]*[0-9])"
 )
 
 
@@ -75,7 +79,8 @@ _IN_QUOTES = re.compile(rb"[^\s\"'`\\\x00-\x1f]{1,4096}")
 _IN_CURLY = re.compile(rb"(?:[^\s\\\x00-\x1f\xe2]|\xe2(?!\x80[\x98-\x9f])){1,4096}")
 _CURLY_END = re.compile(rb"\xe2\x80[\x98-\x9f]")
 _ON_A_LINE = re.compile(rb"[^\s\"'`\\()\x00-\x1f]{1,4096}")
-_IN_TEXT = re.compile(rb"[^\s\"'`\\,;(){}\[\]<>&|=\x00-\x1f]{1,4096}={0,2}")
+_IN_TEXT = re.compile(rb"[^\s\"'`\\,;(){}\[\]<>|=\x00-\x1f]{1,4096}={0,2}")
+_IN_QUERY = re.compile(rb"[^\s\"'`\\,;(){}\[\]<>&|=\x00-\x1f]{1,4096}={0,2}")
 
 
 def _value(data: bytes, start: int, name_end: int) -> tuple[int, int] | None:
@@ -93,7 +98,8 @@ def _value(data: bytes, start: int, name_end: int) -> tuple[int, int] | None:
         return _content(data, separator.end(), level, name)
     on_a_line = how == "assign" and name.isupper() and separator.group() == b"="
     is_curly = quote is not None and quote[:1] == b"\xe2"
-    body = (_IN_CURLY if is_curly else _IN_QUOTES if quote else _ON_A_LINE if on_a_line else _IN_TEXT).match(data, opened.end())
+    bare = _ON_A_LINE if on_a_line else _IN_QUERY if separator.group().endswith(b"=") else _IN_TEXT
+    body = (_IN_CURLY if is_curly else _IN_QUOTES if quote else bare).match(data, opened.end())
     if not body:
         return None
     value = body.group() if quote else _CURLY_END.split(body.group(), 1)[0].rstrip(b".,:;" if how in ("assign", "pair") else b".,:;!?*")

@@ -4,7 +4,8 @@ Written from the token shapes that providers publish. A row of `_SHAPES` reads `
 opening, then the alphabet and least length of what follows, then (where the token goes on) a pattern for the rest.
 
 Every rule also has a gate: a pattern that is cheap to look for in undecoded JSON and matches there whenever the rule
-matches in a decoded string. So a gate allows `\n`, `\"`, `\/` where a rule allows a newline, a quote, a slash.
+matches in a decoded string. So a gate allows `\n`, `\"`, `\/` where a rule allows a newline, a quote, a slash. It counts
+only where that keeps many lines out: all gates run as one automaton, and the states of a count multiply with all others.
 """
 
 import msgspec
@@ -253,8 +254,7 @@ _MARKED = (
 
 # Before a line: its number in a listing (`12\t`, `12→`, `12:`), or how a change marks it. Also as JSON writes it.
 LISTED = r"[0-9]{1,6}(?:\xe2\x86\x92|\\+u2192|\\+t|[\t:|])"
-_GAP = rf"(?:[\s+-]|{LISTED})"
-_GAP_GATE = rf"(?:[\s+-]|\\+[nrtf]|{LISTED})"
+_GAP = rf"(?:[\s+-]|\\+[nrtf]|{LISTED})"
 
 # Between the lines of a key: line ends (also written as `\n`), quotes and joins of source code, and what a line begins with.
 _BREAK = rf"""(?:[\s"'+,|>#*;-]|\\+[nrt"']|[0-9]{{1,6}} |{LISTED})"""
@@ -267,14 +267,14 @@ _KEY = r"(?:[A-Z0-9 ]{0,40}PRIVATE KEY|OpenVPN Static key)"
 _USERINFO = r"[^\s/@:\"'<>\x60\\|(){}$]"
 _WORD = r"[^\s/@\"'<>\x60\\|{}]"
 
-_AT = r":\\*/\\*/[^\s/@\"<>]{4,}@"
+_AT = r":\\*/\\*/[^\s/@\"<>]+@"
 
 # Secrets told by what stands around them: the group is the secret.
 PLACED = (
     Rule(
         "jwt",
         r"(eyJ[\w-]{8,}\.eyJ[\w-]{8,}(?:\.[\w-]*)?|eyJ[\w-]{16,}\.[\w-]*\.[\w-]{16,}(?:\.[\w-]+)*)",
-        gate=r"eyJ[\w-]{8,}\.",
+        gate=r"eyJ[\w-]+\.",
     ),
     Rule(
         "private-key",
@@ -323,24 +323,24 @@ PLACED = (
     Rule(
         "basic-auth",
         r"\s(?:-u|-U|--user|--proxy-user)[= ]?[ ]?\\*[\"']?[\w.@+-]{1,64}:([^\s\"'\\\x60:/]{6,100})",
-        gate=r"(?:-u|-U|--user|--proxy-user)[= ]?[ ]?\\*[\"']?[\w.@+-]{1,64}:[^\s\"'\x60:]{6}",
+        gate=r"(?:-u|-U|--user|--proxy-user)[= ]?[ ]?\\*[\"']?[\w.@+-]+:[^\s\"'\x60:]{6}",
     ),
     Rule("password", r"(?i)\bsshpass\s+-p\s?[\"']?([^\s\"'\\]{4,})", gate=r"(?i:sshpass)"),
     Rule(
         "password",
         r"(?i)\b(?:mysql|mysqldump|mysqladmin|mariadb)[ \w.=-]{0,60} -p([^\s\"'\\]{6,})",
-        gate=r"(?i:mysql[a-z]*|mariadb)[ \w.=-]{0,60} -p",
+        gate=r"(?i:mysql[a-z]*|mariadb)[ \w.=-]* -p",
     ),
-    Rule("password", r"(?i)\bredis-cli[ \w.=-]{0,60} -a\s?[\"']?([^\s\"'\\]{6,})", gate=r"(?i:redis-cli)[ \w.=-]{0,60} -a"),
+    Rule("password", r"(?i)\bredis-cli[ \w.=-]{0,60} -a\s?[\"']?([^\s\"'\\]{6,})", gate=r"(?i:redis-cli)[ \w.=-]* -a"),
     Rule(
         "password",
         rf"(?i)\bidentified{_GAP}+(?:with\s+\w+{_GAP}+)?by{_GAP}+(?:password\s+)?" r"\\*[\"']([^\s\"'\\]{4,})",
-        gate=rf"(?i:identified){_GAP_GATE}+(?i:by|with)",
+        gate=rf"(?i:identified){_GAP}+(?i:by|with)",
     ),
     Rule(
         "password",
         rf"(?i)\blogin\s+[\w.@+-]{{1,64}}{_GAP}+password" r"\s+([^\s\"'\\]{4,})",
-        gate=rf"(?i:login)(?:\s|\\+[nrtf])+[\w.@+-]{{1,64}}{_GAP_GATE}+(?i:password)",
+        gate=rf"(?i:login)(?:\s|\\+[nrtf])+[\w.@+-]+{_GAP}+(?i:password)",
     ),
 )
 

@@ -1,6 +1,6 @@
 """Where things are and what the user wants: environment over `config.toml` over default.
 
-    store = "~/.runlore/runlore.db"       # or RUNLORE_STORE
+    store = "~/.runlore/runlore.db"       # or RUNLORE_STORE, or postgresql://… (docs/scale.md)
     raw = "keep"                          # "drop": keep no further native records (those there are stay)
 
     [sources.<agent>]
@@ -15,6 +15,19 @@
     paths = ["~/private/*"]               # the session's working folder
     repos = ["client-*"]
 
+    [prices."my-model"]                   # USD per million tokens, over the lists
+    input = 3.0
+    output = 15.0
+
+    [budget]                              # USD a day, where you are: `runlore usage` warns beyond it
+    day = 20.0
+
+    [budget.projects]                     # the same for a repository (a glob)
+    "api-*" = 5.0
+
+    [attention]                           # when `runlore live` points at a run
+    retries = 3
+
     [redact]
     enabled = true
     rules = [{ name = "acme", pattern = "ACME-[0-9]{8}" }]
@@ -28,13 +41,15 @@ import os
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 import msgspec
 
 from .errors import ConfigError
 
 FILE = "config.toml"
+
+Usd = Annotated[float, msgspec.Meta(ge=0, le=1_000_000)]
 
 
 class ExtraRoot(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -67,6 +82,26 @@ class Redact(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     rules: list[dict[str, Any]] = []
 
 
+class Budget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What may be spent in a day, in USD: at all, and on repositories by their patterns."""
+
+    day: Usd | None = None
+    projects: dict[str, Usd] = {}
+
+    def patterns_of(self, repo: str | None) -> list[str]:
+        """The budgets that a repository counts for."""
+        return [pattern for pattern in self.projects if _names(pattern, repo)]
+
+
+class Attention(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A run with more than this asks for a person's attention; 0 asks for none."""
+
+    retries: int = 3
+    latency_s: float = 60.0
+    tokens: int = 100_000
+    steps: int = 20
+
+
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The whole configuration. `home` is where runlore keeps its own files, for this user alone."""
 
@@ -77,6 +112,10 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     domains: dict[str, str] = {}
     exclude: Exclude = Exclude()
     redact: Redact = Redact()
+    attention: Attention = Attention()
+    budget: Budget = Budget()
+    prices: dict[str, Any] = {}
+    """By model, as in the file: read by `billing` when something is priced."""
 
     def domain(self, repo: str | None) -> str | None:
         """The domain of a repository: the first pattern that fits, in the order of the file."""
@@ -94,7 +133,7 @@ def load(env: Mapping[str, str] | None = None) -> Config:
     try:
         return msgspec.convert(data, Config, dec_hook=_decode)
     except msgspec.ValidationError as error:
-        raise ConfigError(f"{file}: {error}") from None
+        raise ConfigError(f"{file}: {_what_is_wrong(data, Config) or error}") from None
 
 
 def make_home(home: Path) -> None:
@@ -112,6 +151,8 @@ def _read(file: Path) -> dict[str, Any]:
         text = file.read_bytes()
     except FileNotFoundError:
         return {}
+    except NotADirectoryError:
+        raise ConfigError(f"{file.parent} is not a folder; set RUNLORE_HOME to one") from None
     except OSError as error:
         raise ConfigError(f"{file}: {error.strerror}") from None
     import tomllib  # Only when there is a file: it takes 5 ms.
@@ -120,6 +161,43 @@ def _read(file: Path) -> dict[str, Any]:
         return tomllib.loads(text.decode())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{file}: {error}") from None
+
+
+def _what_is_wrong(data: Any, wanted: Any, key: str = "") -> str | None:
+    """The first value that cannot be used, by its key, and what could stand there; None when there is none."""
+    inner: dict[str, Any] = {}
+    if isinstance(wanted, type) and issubclass(wanted, msgspec.Struct) and isinstance(data, dict):
+        inner = {field.name: field.type for field in msgspec.structs.fields(wanted)}
+        known = ", ".join(name for name in inner if key or name != "home")
+        if strange := next((name for name in data if name not in inner), None):
+            return f"{_key(key, strange)} is no setting; {'there' if key else 'at the top there'} are: {known}"
+    elif get_origin(wanted) is dict and isinstance(data, dict):
+        inner = dict.fromkeys(data, get_args(wanted)[1])
+    elif get_origin(wanted) is list and isinstance(data, list):
+        return next((said for n, item in enumerate(data) if (said := _what_is_wrong(item, get_args(wanted)[0], f"{key}[{n}]"))), None)
+    found = (_what_is_wrong(data[name], kind, _key(key, name)) for name, kind in inner.items() if name in data)
+    return next(filter(None, found), None) if inner else _misfit(data, wanted, key)
+
+
+def _key(above: str, name: str) -> str:
+    return f"{above}.{name}" if above else name
+
+
+def _misfit(data: Any, wanted: Any, key: str) -> str | None:
+    """What is wrong with a value that has no others in it."""
+    try:
+        msgspec.convert(data, wanted, dec_hook=_decode)
+    except msgspec.ValidationError as error:
+        if get_origin(wanted) is Literal:
+            return f"{key} = {data!r} must be one of {', '.join(map(repr, get_args(wanted)))}"
+        kinds, _, rest = str(error).partition("`")[2].partition("`")
+        words = [_KINDS.get(kind, kind) for kind in kinds.split(" | ") if kind != "null"]
+        return f"{key} = {data!r} must be {' or '.join(words)}{rest.partition(',')[0]}"
+    return None
+
+
+_KINDS = {"str": "a text", "bool": "true or false", "int": "a whole number", "float": "a number", "array": "a list", "object": "a table"}
+"""What msgspec calls the kinds of values, in the words of people."""
 
 
 def _decode(wanted: type, value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The documentation that a program can write: commands, agents, schema.
+"""The documentation that a program can write: commands, agents, schema, and what --json prints.
 
 `python -m runlore.docs` writes it into docs/ of a checkout, `--check` says which file is stale. Nothing here knows a
 command, an agent or a table by name: all of it is asked of the program itself.
@@ -9,15 +9,22 @@ from __future__ import annotations
 import importlib
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import NoneType, UnionType
+from typing import Any, Union, get_args, get_origin
 
 import apsw
 import click
+import msgspec
 
 from . import adapters
-from .cli import cli
+from .cli import _json, cli
+from .cli._group import OTHERS
+from .cli._shapes import SHAPES, Shape, fields_of, item_of
+from .errors import RunloreError
+from .search import QueryError
 from .store import open_store
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -113,7 +120,98 @@ def _table_comments() -> dict[str, str]:
     return {table: re.sub(r"^-- ?", "", lines, flags=re.MULTILINE) + "\n" for lines, table in found}
 
 
-PAGES: dict[str, Callable[[], str]] = {"agents.md": agents_page, "commands.md": commands_page, "schema.md": schema_page}
+# ── what --json prints ───────────────────────────────────────────────────────────────────────────────────────────────
+def json_page() -> str:
+    """The rules, the codes of errors, what each command prints, and all that is in it."""
+    rules = (_json.__doc__ or "").partition("\n\n")[2].strip()
+    codes = ["## Codes of errors", _table(["code", "means", "hint"], _codes())]
+    rows = [
+        [f"`runlore {name}{f' {form}' * bool(form)}`", _type_words(shape.type), f"`{shape.items}`" if shape.items else "", _remark(shape)]
+        for name, forms in SHAPES.items()
+        for form, shape in forms.items()
+    ]
+    printed = ["## What each command prints", _table(["command", "prints", "its items", ""], rows)]
+    values = [_value_part(kind) for kind in _values()]
+    return _page("JSON", rules, [*codes, *printed, "## Values", *values])
+
+
+def _codes() -> Iterator[list[str]]:
+    """Those of our errors, and those of the command line."""
+    waiting: list[type[RunloreError]] = [RunloreError]
+    while waiting:
+        kind = waiting.pop(0)
+        if kind.__module__ in (RunloreError.__module__, QueryError.__module__):  # Of others it is chance whether they are imported.
+            means = (kind.__doc__ or "").partition("\n")[0].partition(". ")[0].removesuffix(".")
+            yield [f"`{kind.code}`", "Anything else." if kind is RunloreError else f"{means}.", kind.hint or ""]
+            waiting[:0] = kind.__subclasses__()
+    for code, (means, hint) in OTHERS.items():
+        yield [f"`{code}`", means, hint or ""]
+
+
+def _remark(shape: Shape) -> str:
+    return "a line for each" if shape.is_stream else "the array itself" if shape.items == "" else ""
+
+
+def _values() -> list[type[msgspec.Struct]]:
+    """Every kind of object that is printed, in the order in which they first occur."""
+    found: dict[type[msgspec.Struct], None] = {}
+    waiting = [shape.type for forms in SHAPES.values() for shape in forms.values()]
+    while waiting:
+        kind = item_of(waiting.pop(0))
+        if isinstance(kind, type) and issubclass(kind, msgspec.Struct) and kind not in found:
+            found[kind] = None
+            waiting[:0] = [*fields_of(kind).values(), *(base for base in kind.__bases__ if not _is_hidden(base))]
+    return sorted(found, key=lambda kind: kind.__name__)
+
+
+def _value_part(kind: type[msgspec.Struct]) -> str:
+    about, _, rest = (kind.__doc__ or "").partition("\n")
+    told = dict(line.strip().split(": ", 1) for line in rest.splitlines() if ": " in line)
+    base = kind.__bases__[0]
+    known = fields_of(base) if not _is_hidden(base) else {}
+    optional = {field.name for field in msgspec.structs.fields(kind) if not field.required}
+    rows = [
+        [f"`{name}`", _type_words(of) + ", may be absent" * (name in optional), told.pop(name, "")]
+        for name, of in fields_of(kind).items()
+        if known.get(name) != of
+    ]
+    assert not told, f"{kind.__name__} has no {', '.join(told)}"
+    above = f" All of [{base.__name__}](#{base.__name__.lower()}), and:" if known else ""
+    return f"### {kind.__name__}\n\n{about}{above}\n\n{_table(['field', 'holds', ''], rows)}"
+
+
+def _is_hidden(kind: type) -> bool:
+    return kind.__name__ in ("Value", "Struct") or kind.__name__.startswith("_")
+
+
+def _type_words(of: Any) -> str:
+    inner, origin = get_args(of), get_origin(of)
+    if origin in (Union, UnionType):
+        words = [_type_words(one) for one in inner if one is not NoneType]
+        words = ["number"] if set(words) == {"integer", "number"} else words
+        return " or ".join([*words, *(["null"] if NoneType in inner else [])])
+    if origin is list:
+        return f"list of {_type_words(inner[0])}"
+    if origin is tuple:
+        return f"pair of {' and '.join(dict.fromkeys(_type_words(one) for one in inner))}"
+    if origin is dict:
+        return f"object with any names, of {_type_words(inner[1])}"
+    if isinstance(of, type) and issubclass(of, msgspec.Struct):
+        return f"[{of.__name__}](#{of.__name__.lower()})"
+    return {str: "text", int: "integer", float: "number", bool: "true or false", Any: "anything"}[of]
+
+
+def _table(heads: list[str], rows: Iterable[list[str]]) -> str:
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+
+
+PAGES: dict[str, Callable[[], str]] = {
+    "agents.md": agents_page,
+    "commands.md": commands_page,
+    "json.md": json_page,
+    "schema.md": schema_page,
+}
 
 
 def _page(title: str, intro: str, parts: list[str]) -> str:

@@ -7,7 +7,6 @@ runlore wrote and this one does not know is kept in `extra` and written back.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -40,6 +39,15 @@ BLOCK = 1 << 20
 """How many sequence numbers one native stream may use before it needs a further block."""
 
 _FLAVOR = re.compile(r"[a-z0-9][a-z0-9_.-]*\Z")
+_OWN = re.compile(r"\Arunlore\Z|(?<![a-z0-9])runlore[_.:/-]+(?:search|sessions|show|file|commit|usage)\Z")
+
+
+def is_own(tool: str | None) -> bool:
+    """Whether this is a tool of runlore's own MCP server, under whatever name an agent calls it (`mcp__runlore__search`), or a line that
+    a hook of ours gave it (`runlore`). What it answered is recorded like all else, but is no evidence: a search would find answers."""
+    if tool is None or "runlore" not in tool.lower():  # Nearly all, and this is asked of every event.
+        return False
+    return _OWN.search(tool.lower()) is not None
 
 
 def make_uid(flavor: str, native: str) -> str:
@@ -68,6 +76,8 @@ class _Value(msgspec.Struct, frozen=True, kw_only=True):
 
     def to_json(self) -> str:
         """The same value always gives the same text: keys are sorted, everything outside ASCII is escaped."""
+        import json  # 2 ms that few commands need.
+
         return json.dumps(self.to_dict(), sort_keys=True)
 
     @classmethod
@@ -87,6 +97,8 @@ class _Value(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:
         """Reads what `to_json` wrote, also when an older or a newer version wrote it."""
+        import json
+
         try:
             data = json.loads(text)
         except ValueError as error:
@@ -116,6 +128,92 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def total(self) -> int:
         return self.input_tokens + self.output_tokens + self.cache_read_tokens + self.cache_write_tokens
+
+
+Tier = Literal["fast", "priority", "flex", "batch"]
+
+USD = 10**12
+"""Money is an integer of 1e-12 USD: a token of the cheapest model is still a whole number, and sums are exact."""
+
+MAX_TOKENS = 10**11
+MAX_UNITS = 10**17
+"""Of one call. A strange transcript may say anything; what is stored must fit 64 bits, also when it is summed."""
+
+
+class Call(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One API call, as the ledger keeps it. The buckets do not overlap; `reasoning_tokens` is a part of output.
+
+    `key` is the same in every copy of the call and on every machine, and unique within the flavor. `is_sum` marks a figure that
+    stands for several requests, so that no price by prompt length can be placed. `invoiced` is what the provider said it charged.
+    """
+
+    key: str
+    session_uid: str
+    seq: int = -1
+    ts: datetime | None = None
+    provider: str | None = None
+    model: str | None = None
+    tier: Tier | None = None
+    region: Literal["us"] | None = None
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_5m_tokens: int = 0
+    cache_write_1h_tokens: int = 0
+    reasoning_tokens: int = 0
+    web_searches: int = 0
+    is_sidechain: bool = False
+    is_sum: bool = False
+    invoiced: int | None = None
+    request_id: str | None = None
+
+    def __post_init__(self) -> None:
+        for name in _NAMES:
+            text: str | None = getattr(self, name)
+            if text is not None and len(text) > LONGEST_NAME:
+                force_setattr(self, name, text[:LONGEST_NAME])
+        for name in _COUNTS:
+            count: int = getattr(self, name)
+            if not 0 <= count <= MAX_TOKENS:
+                force_setattr(self, name, min(max(count, 0), MAX_TOKENS))
+        if self.invoiced is not None and not 0 <= self.invoiced <= MAX_UNITS:
+            force_setattr(self, "invoiced", min(max(self.invoiced, 0), MAX_UNITS))
+        if self.ts is not None and self.ts.tzinfo is not UTC:
+            force_setattr(self, "ts", parse_time(self.ts))
+
+    @property
+    def flavor(self) -> str:
+        return self.session_uid.partition(":")[0]
+
+    @property
+    def prompt_tokens(self) -> int:
+        """All that the model was given: what decides a price by prompt length."""
+        return self.input_tokens + self.cache_read_tokens + self.cache_write_5m_tokens + self.cache_write_1h_tokens
+
+    @property
+    def total(self) -> int:
+        return self.prompt_tokens + self.output_tokens
+
+
+LONGEST_NAME = 200
+_NAMES = ("provider", "model", "request_id")
+_COUNTS = (
+    "input_tokens", "output_tokens", "cache_read_tokens", "cache_write_5m_tokens", "cache_write_1h_tokens", "reasoning_tokens",
+    "web_searches",
+)  # fmt: skip
+
+
+def split_cache_writes(total: int, in_5m: int, in_1h: int) -> tuple[int, int]:
+    """Cache writes for 5 minutes and for an hour, from a sum and its parts. Some transcripts have zeros for the parts beside
+    a real sum, others parts without a sum: the larger figure is true, and what no part claims was written for 5 minutes."""
+    return max(total - in_1h, in_5m), in_1h
+
+
+def to_units(usd: object) -> int | None:
+    """An amount in USD as an integer of 1e-12 USD; None for what cannot be one."""
+    if isinstance(usd, bool) or not isinstance(usd, int | float) or not 0 <= usd <= MAX_UNITS // USD:
+        return None
+    return round(usd * USD)
 
 
 class Cost(_Value, frozen=True, kw_only=True):
@@ -308,6 +406,31 @@ class SessionEvent(_Value, frozen=True, kw_only=True):
         event = super()._load({**known, "kind": "lifecycle"}, extra)
         force_setattr(event, "kind", kind)
         return event
+
+
+class LogRecord(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    omit_defaults=True,
+    gc=False,  # A log is loaded by the ten thousands, and a record holds no way back to itself.
+    rename={"seq": "n", "id": "i", "ts": "d", "type": "t", "key": "k", "epoch": "e", "payload": "p"},
+):
+    """One record of a live session log. On disk the names are single letters: a log is mostly payload.
+
+    `seq` counts from 0 without gaps over everything in the session, and is the only order; `ts` is what the clock said. `id` is
+    24 hex digits that grow with `seq`, unique over all sessions but for the records that a fork took along. `type` is an open
+    set: what this version does not know is kept and handed out. `key` is the writer's own, for appends that may be tried
+    again; `epoch` tells under which exclusive lease the record was written.
+    """
+
+    seq: int
+    id: str
+    ts: datetime
+    type: str
+    key: str | None = None
+    epoch: int | None = None
+    payload: dict[str, Any]
 
 
 SUMMARY_LENGTH = 160

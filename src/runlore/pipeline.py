@@ -1,4 +1,4 @@
-"""The whole journey: discover → read → normalize → put. Every step can be run twice, or be killed halfway.
+"""The whole journey: discover → read → normalize → put → price. Every step can be run twice, or be killed halfway.
 
 `sync` is the story; the steps below it stand in the order in which they are called. Reading and normalizing is done by
 `prepare`, in worker processes when there is much to read; this process writes.
@@ -19,14 +19,16 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from . import adapters
-from .adapters import Adapter, Position, Record, Source
+from .adapters import LOST, Adapter, Position, Record, Source
 from .config import Config
-from .errors import ConfigError, ReadError
+from .errors import ConfigError, ReadError, StoreLost
+from .model import Call
 from .places import Places
-from .store import FORGOTTEN, Batch, Filter, Put, Resume, SourceState, Store
+from .store import FORGOTTEN, Batch, Filter, PriceRow, Put, Resume, SourceState, Store
 
 if TYPE_CHECKING:
     from ._pool import Pool
+    from .billing import Pricer
     from .prepare import Job, Preparer, Result
 
 COMMIT_BYTES = 64 * 1024 * 1024
@@ -38,9 +40,15 @@ AHEAD_JOBS = 64
 """How far the workers may be ahead of the writer, which takes their results in order: one large source among small ones
 must not stop them, and what waits is held in memory."""
 
+MOST_TRIES = 100
+"""How often a sync begins anew when the database went away in the middle of it."""
+
 WORKERS_FROM_BYTES = 20 * 1024 * 1024
 """Below this, starting processes takes longer than what they would save."""
 
+
+MOST_ROUNDS = 10
+"""Copies of copies of copies settle in as many rounds as there are generations. What claims more is made up."""
 
 UNSTORABLE = "it cannot be stored"
 
@@ -73,6 +81,8 @@ class Report(msgspec.Struct, kw_only=True):
     agents: dict[str, int] = msgspec.field(default_factory=dict)
     sessions: int = 0
     new_sessions: int = 0
+    subagents: int = 0
+    """How many of `sessions` are subagents, which a listing leaves out."""
     events: int = 0
     copies: int = 0
     merged: int = 0
@@ -113,18 +123,14 @@ def sync(
 ) -> Report:
     """Brings the store up to date with everything the agents have written. Raises StoreBusy when another sync runs."""
     began = time.monotonic()
-    run = _Sync(store, config, agents, roots, Report(dry_run=dry_run))
-    with ExitStack() as stack:
-        if not dry_run:
-            stack.enter_context(store.sync_lock())
-        tasks, missing, moved = run.plan(run.discover())
-        if not dry_run:
-            run.note(missing, moved)
-            if progress:
-                stack.callback(progress.close)
-                progress.start(len(tasks), run.report.size)
-            run.ingest(tasks, workers, progress)
-            run.redact_stored()
+    for left in reversed(range(MOST_TRIES)):
+        run = _Sync(store, config, agents, roots, Report(dry_run=dry_run))
+        try:
+            run.run(workers, progress)
+            break
+        except StoreLost:  # What was committed is there; what was not is found to be new once more.
+            if not left:
+                raise
     run.report.seconds = time.monotonic() - began
     return run.report
 
@@ -151,7 +157,28 @@ class _Sync:
         self.store, self.config, self.report = store, config, report
         self.agents, self.roots = agents, roots
         self.looked_in: set[tuple[str, str]] = set()
+        self.refused: set[str] = set()
+        """Folders and files that could not be looked at: what lies below is not known to be gone."""
         self.places = Places(config)
+        self.touched: set[str] = set()
+        self.overtaken = 0
+
+    def run(self, workers: int | None, progress: Progress | None) -> None:
+        """All steps in their order."""
+        with ExitStack() as stack:
+            is_dry = self.report.dry_run
+            if not is_dry:
+                stack.enter_context(self.store.sync_lock())
+            tasks, missing, moved = self.plan(self.discover())
+            if is_dry:
+                return
+            self.note(missing, moved)
+            if progress:
+                stack.callback(progress.close)
+                progress.start(len(tasks), self.report.size)
+            self.ingest(tasks, workers, progress)
+            self.price()
+            self.redact_stored()
 
     # ── what is there ────────────────────────────────────────────────────────────────────────────────────────────────
     def discover(self) -> list[Source]:
@@ -170,6 +197,10 @@ class _Sync:
                             source = msgspec.structs.replace(source, machine=machine)
                         if found.setdefault((name, source.path), source) is source:
                             self.report.agents[name] = self.report.agents.get(name, 0) + 1
+                    for error in getattr(adapter, "refused", ()):
+                        self.refused.add(error.path)
+                        if (problem := (error.path, error.reason)) not in self.report.problems:
+                            self.report.problems.append(problem)
             except Exception as error:  # An adapter is someone else's code: its failure costs its sources, not the sync.
                 if self.agents and isinstance(error, ConfigError):
                     raise
@@ -177,11 +208,18 @@ class _Sync:
         # What was written first is read first: a copy then finds its original already stored.
         return sorted(found.values(), key=lambda source: (source.mtime_ns, source.path, source.agent))
 
+    def _may_be_there(self, path: str) -> bool:
+        return any(path == place or path.startswith(place.rstrip(os.sep) + os.sep) for place in self.refused)
+
     def plan(self, found: list[Source]) -> tuple[list[Task], list[int], list[tuple[int, Source]]]:
         """What to do, which sources are missing, and which are elsewhere or back. Looks into a source only when it changed."""
         known = {(name, path): state for name in {agent for agent, _ in self.looked_in} for path, state in self.store.sources(name).items()}
         here = {(source.agent, source.path) for source in found}
-        lost = {key: state for key, state in known.items() if key not in here and (key[0], state.source.root) in self.looked_in}
+        lost = {
+            key: state
+            for key, state in known.items()
+            if key not in here and (key[0], state.source.root) in self.looked_in and not self._may_be_there(key[1])
+        }
         counts: Counter[str] = Counter()
         tasks: list[Task] = []
         outdated: list[Task] = []
@@ -243,6 +281,28 @@ class _Sync:
     # ── what is new, into the store ──────────────────────────────────────────────────────────────────────────────────
     def ingest(self, tasks: list[Task], workers: int | None, progress: Progress | None) -> None:
         """Does the tasks in their order. Whatever the number of workers, the store comes out the same."""
+        every = Filter(parents_only=False)
+        before = self.store.count(every)
+        self._do(tasks, workers, progress)
+        self._see_to_copies(workers)
+        self.report.sessions = len(self.touched)
+        self.report.subagents = len(self.touched.difference(self.store.uids(Filter()))) if self.touched else 0
+        self.report.new_sessions = self.store.count(every) - before
+
+    def _see_to_copies(self, workers: int | None) -> None:
+        """What was kept of a copy before its original came is derived again, and then refers to it. This is not reported: nothing
+        that was stored before is news."""
+        report, touched = self.report, self.touched
+        for _ in range(MOST_ROUNDS):
+            if not self.overtaken:
+                break
+            self.report, self.touched, self.overtaken = Report(), set(), 0
+            tasks, _, _ = self.plan(self.discover())
+            self._do([task for task in tasks if task.why == "outdated"], workers, None)
+            report.problems += [problem for problem in self.report.problems if problem not in report.problems]
+        self.report, self.touched = report, touched
+
+    def _do(self, tasks: list[Task], workers: int | None, progress: Progress | None) -> None:
         while tasks:
             try:
                 self._ingest(tasks, workers, progress)
@@ -250,26 +310,32 @@ class _Sync:
             except _Unstorable as bad:
                 # The open transaction is gone with it: what it held is still to do, without this source.
                 self._note_problem(bad.source, f"{UNSTORABLE}: {bad}")
+                report, self.report = self.report, Report()  # What was found has been told already.
                 tasks, _, _ = self.plan(self.discover())
+                self.report = report
 
     def _ingest(self, tasks: list[Task], workers: int | None, progress: Progress | None) -> None:
         if workers is None:
             workers = (os.cpu_count() or 1) if self.report.size >= WORKERS_FROM_BYTES else 0
-        every = Filter(parents_only=False)
-        sessions = self.store.count(every)
-        touched: set[str] = set()
         with ExitStack() as stack:
             runner = _Runner(self.store, self.config, workers)
             stack.callback(runner.close)
+            if workers:
+                from .billing import warm
+
+                warm(self.config)  # Not before the workers are there: a process with threads is not to be forked.
             commits = stack.enter_context(_Commits(self.store))
             for task, result in runner.run(tasks):
                 size = 0
                 if result.problem is not None:
                     self._note_problem(task.source, result.problem)
+                    self._became(task, "unreadable")
+                elif task.why == "grown" and (batch := result.batch) and not batch.size and not batch.records and self.config.raw == "keep":
+                    self._became(task, "unchanged")  # Its time is another, and nothing more: neither a line nor a file beside it.
                 if result.batch is not None:
                     size = result.batch.size
                     try:
-                        touched |= self._keep(task, result.batch, runner)
+                        self.touched |= self._keep(task, result.batch, runner)
                         _count(self.report.redacted, result.redacted)
                     except ReadError as error:
                         self._note_problem(task.source, error.reason)
@@ -278,8 +344,14 @@ class _Sync:
                     commits.step(size)
                 if progress:
                     progress.advance(0 if result.more else 1, size)
-        self.report.sessions = len(touched)
-        self.report.new_sessions = self.store.count(every) - sessions
+
+    def _became(self, task: Task, word: str) -> None:
+        """Counts a source as what it turned out to be."""
+        found = self.report.found
+        if found.get(task.why):
+            found[task.why] -= 1
+            found[word] = found.get(word, 0) + 1
+            self.report.found = {name: count for name, count in found.items() if count}
 
     def _note_problem(self, source: Source, problem: str) -> None:
         self.report.problems.append((source.path, problem))
@@ -304,16 +376,42 @@ class _Sync:
         self.report.events += done.events
         self.report.copies += done.copies
         self.report.forgotten += done.forgotten
+        self.overtaken += done.overtaken
         self.report.merged += sum(batch.merged.values())
-        _count(self.report.skipped, Counter(skip.reason for skip in batch.skips))
+        _count(self.report.skipped, Counter(skip.reason for skip in batch.skips if not skip.reason.endswith(LOST)))
         return done.sessions
 
     def _put(self, task: Task, batch: Batch, runner: _Runner) -> Put:
+        from .billing import settle
+
         if batch.since or task.known is None or task.why not in ("rewritten", "outdated"):
-            return self.store.put(batch)
+            return self.store.put(settle(self.store, batch, self._price_of))
         # What replaces something is put in one piece: killed halfway, the old is still there.
         put = self.store.rewrite if task.why == "rewritten" else self.store.rederive
-        return put(task.known.number, runner.rest(task, batch))
+        return put(task.known.number, (settle(self.store, part, self._price_of) for part in runner.rest(task, batch)))
+
+    @cached_property
+    def _pricer(self) -> Pricer | None:
+        from .billing import Pricer
+
+        try:
+            return Pricer(self.config)
+        except ConfigError:  # Prices that cannot be read are no reason to store nothing: `price` says so.
+            return None
+
+    def _price_of(self, call: Call) -> PriceRow | None:
+        return self._pricer(call) if self._pricer else None
+
+    def price(self) -> None:
+        """Gives a price to the calls that have none yet, and to those that an older table had no exact one for."""
+        if "_pricer" not in self.__dict__ and not self.store.unpriced(limit=1):
+            return
+        from .billing import price, price_again
+
+        if pricer := self.__dict__.get("_pricer"):
+            price_again(self.store, pricer)
+        else:
+            price(self.store, self.config)
 
     def redact_stored(self) -> None:
         """Runs rules that are newer than those a source was stored with over what is stored of it."""
@@ -412,18 +510,25 @@ class _Runner:
         return Preparer(self._setting)
 
     def run(self, tasks: Iterable[Task]) -> Iterator[tuple[Task, Result]]:
+        from .prepare import BATCH_BYTES, Result
+
+        decode = msgspec.msgpack.Decoder(Result).decode
         todo: deque[tuple[Task, bool]] = deque((task, False) for task in tasks)
-        flying: deque[Task] = deque()
+        flying: deque[tuple[Task, int]] = deque()
+        ahead = 0
         while todo or flying:
             if self._pool is None:
                 task, goes_on = todo.popleft()
                 result = self._here.prepare(self._job(task, goes_on))
             else:
-                while todo and (not flying or (len(flying) < AHEAD_JOBS and sum(map(_part, flying)) < AHEAD_BYTES)):
+                while todo and (not flying or (len(flying) < AHEAD_JOBS and ahead < AHEAD_BYTES)):
                     task, goes_on = todo.popleft()
                     self._pool.submit(msgspec.msgpack.encode(self._job(task, goes_on)))
-                    flying.append(task)
-                task, result = flying.popleft(), _decode(self._pool.next())
+                    flying.append((task, part := min(task.size, BATCH_BYTES)))
+                    ahead += part
+                task, part = flying.popleft()
+                ahead -= part
+                result = decode(self._pool.next())
             yield task, result
             if result.more and task.source.path not in self._left:
                 todo.appendleft((task, True))
@@ -491,16 +596,3 @@ class _Kept:
         done = (since.records if since else 0) + sum(record.aside is None for record in records)
         self._at = self._end if self._next is None else Position(offset=self._next.offset, records=done)
         return since, records, self._at
-
-
-def _part(task: Task) -> int:
-    """How much of its source a job takes at most."""
-    from .prepare import BATCH_BYTES
-
-    return min(task.size, BATCH_BYTES)
-
-
-def _decode(data: bytes) -> Result:
-    from .prepare import Result
-
-    return msgspec.msgpack.decode(data, type=Result)

@@ -1,6 +1,6 @@
 """Where a session belongs: its repository, its domain, the task it was about, and whether it is to be left out.
 
-Reads `.git/config` of folders on this machine and runs nothing; each folder is looked at once.
+Each folder on this machine is looked at once.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from ._git import git_remote
 from .config import Config
 from .store import Batch
 from .timeline import task_ref
@@ -52,41 +53,6 @@ class Places:
         if cwd not in self._repos:
             self._repos[cwd] = git_remote(Path(cwd))
         return self._repos[cwd]
-
-
-def git_remote(folder: Path) -> str | None:
-    """`owner/name` out of the remote of the repository that a folder is in, or the name of the repository's folder."""
-    try:
-        # What a transcript names may be anywhere: not our own folder, not another machine's, and not what is gone, whose
-        # repository further up is not its own.
-        if not folder.is_absolute() or str(folder).startswith(("\\\\", "//")) or not folder.is_dir():
-            return None
-        for place in (folder, *folder.parents):
-            git = place / ".git"
-            if git.is_file():  # A worktree or a submodule: the file says where its git folder is.
-                target = git.read_text(encoding="utf-8", errors="replace").removeprefix("gitdir:").strip()
-                git = (place / target).resolve()
-                if git.parent.name == "worktrees":
-                    git = git.parent.parent
-                    place = git.parent
-            if git.is_dir():
-                config = git / "config"
-                return _remote_in(config.read_text(encoding="utf-8", errors="replace") if config.is_file() else "") or place.name
-    except (OSError, ValueError):  # Not there, not ours to read, or no path at all.
-        pass
-    return None
-
-
-def _remote_in(config: str) -> str | None:
-    section, urls = "", {}
-    for line in map(str.strip, config.splitlines()):
-        if line.startswith("["):
-            section = line
-        elif section.startswith("[remote") and line.startswith("url"):
-            urls[section] = line.partition("=")[2].strip()
-    url = urls.get('[remote "origin"]') or next(iter(urls.values()), "")
-    path = url.split("://")[-1].split("@")[-1].replace(":", "/").rstrip("/").removesuffix(".git")
-    return "/".join(path.split("/")[-2:]) or None
 
 
 def _folder(cwd: str | None) -> str | None:

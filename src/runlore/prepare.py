@@ -6,7 +6,7 @@ One job is a part of one source; the result is a `Batch` for the store to put. P
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from hashlib import blake2b
 from itertools import accumulate
 from pathlib import Path
@@ -18,9 +18,10 @@ from . import adapters
 from .adapters import Adapter, Facts, Normalized, Position, Record, Source
 from .config import Config, make_home
 from .errors import ReadError
+from .ledger import merge
 from .model import SUMMARY_LENGTH, SessionEvent, shorten
-from .redact import Redactor, load_key, rules_from_config
-from .store import Batch, Piece, Resume, StreamState
+from .redact import Redactor, load_key, rules_from_config, without_noted
+from .store import Batch, Kept, Piece, Resume, StreamState
 from .store.pieces import (
     clean_carry,
     clean_facts,
@@ -36,6 +37,9 @@ from .timeline import Tally
 
 BATCH_BYTES = 8 * 1024 * 1024
 """How much of a source is taken at a time. Memory is a small multiple of it in each process; a larger one is not faster."""
+
+EMPTY = b"\0"
+"""The content hash of nothing. Not b"", which marks a block without a reading of its own."""
 
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -109,7 +113,8 @@ class Preparer:
         except Exception as error:  # An adapter is someone else's code: its failure costs this source, not the sync.
             return Result(problem=f"the {job.source.agent} adapter failed: {type(error).__name__}: {error}")
         hits = dict(self.redactor.hits) if self.redactor else {}
-        clean = self._clean(adapter, records, since.records)
+        noted: dict[int, dict[str, str]] = {}
+        clean = self._clean(adapter, records, since.records, noted)
         # Counted in the records alone: an event repeats what its record said.
         found = {kind: n - hits.get(kind, 0) for kind, n in self.redactor.hits.items()} if self.redactor else {}
         # Until its last part is stored, a source is not as it was found: killed in between, the next sync goes on.
@@ -121,19 +126,20 @@ class Preparer:
             carry=self._clean_carry(normalized.carry),
             adapter_version=adapter.version,
             redact_version=self.redact_version,
-            pieces=self._pieces(job, normalized, clean),
+            pieces=self._pieces(job, normalized, noted),
             aliases=_aliases(job.source.agent, normalized),
             records=pack_records(self._keep(adapter, records, since.records, clean), since.records) if self.setting.raw else [],
             merged={self._text(word): count for word, count in normalized.merged.items()},
             skips=normalized.skips,
             size=position.offset - since.offset,
             is_gone=job.kept is not None,
+            calls=_calls(job.source.agent, normalized),
         )
         return Result(batch=batch, more=more, redacted={kind: n for kind, n in found.items() if n})
 
-    def _clean(self, adapter: Adapter, records: list[Record], first: int) -> dict[int, bytes]:
-        """The records that hold a secret, by number, without it. One scan over all their bytes finds the few that are worth
-        a closer look."""
+    def _clean(self, adapter: Adapter, records: list[Record], first: int, noted: dict[int, dict[str, str]]) -> dict[int, bytes]:
+        """The records that hold a secret, by number, without it; `noted` are their secrets. One scan over all their bytes
+        finds the few that are worth a closer look."""
         if self.redactor is None:
             return {}
         starts = list(accumulate((len(record.data) + 1 for record in records), initial=0))
@@ -141,17 +147,17 @@ class Preparer:
         clean: dict[int, bytes] = {}
         number = first
         for n, record in enumerate(records):
-            if record.aside is not None:
-                # A file beside the source is plain text, and belongs to the record that follows it.
-                if redact_record(record.data, self.redactor) is not record.data:
-                    clean[number] = b""
-                continue
-            if n in suspects or number in clean:
-                line = adapter.slim(record.data)
+            # A file beside the source is plain text, and belongs to the record that follows it.
+            is_aside = record.aside is not None
+            if is_aside or n in suspects or number in clean:
+                line = record.data if is_aside else adapter.slim(record.data)
+                self.redactor.noted = noted.get(number, {})
                 better = redact_record(line, self.redactor)
                 if better is not line or number in clean:
-                    clean[number] = better
-            number += 1
+                    clean[number] = b"" if is_aside else better
+                    noted[number] = self.redactor.noted
+            number += not is_aside
+        self.redactor.noted = None
         return clean
 
     def _keep(self, adapter: Adapter, records: list[Record], number: int, clean: dict[int, bytes]) -> Iterator[Record]:
@@ -165,7 +171,7 @@ class Preparer:
             yield record if data is record.data else msgspec.structs.replace(record, data=data)
 
     # ── events to pieces ─────────────────────────────────────────────────────────────────────────────────────────────
-    def _pieces(self, job: Job, found: Normalized, dirty: Container[int | None]) -> list[Piece]:
+    def _pieces(self, job: Job, found: Normalized, noted: dict[int, dict[str, str]]) -> list[Piece]:
         flavor = job.source.agent
         parts: dict[str, _Part] = {}
         for uid, facts in found.facts.items():
@@ -173,10 +179,11 @@ class Preparer:
         place: dict[str, tuple[str, int]] = {}
         for event, body, parent, original in zip(found.events, found.bodies, found.parents, found.originals, strict=True):
             part = parts[event.session_uid]
-            part.chain(event, body)
+            data = body.encode("utf-8", "replace")
+            part.chain(event, data)
             native = event.native_id
-            if event.record in dirty and self.redactor is not None:
-                event, body = self._clean_event(event, body)
+            if event.record is not None and event.record in noted and self.redactor is not None:
+                event, data = self._clean_event(event, body, noted[event.record])
                 if native is not None and self.redactor.text(native) != native:
                     event = msgspec.structs.replace(event, native_id=hidden_id(flavor, native))
             if event.summary is not None and len(event.summary) > SUMMARY_LENGTH:
@@ -191,12 +198,17 @@ class Preparer:
                     parent_seq = where[1]
             if native is not None:
                 place.setdefault(native, (event.session_uid, event.seq))
-            part.add(flavor, event, body, parent_seq, link, original)
+            part.add(flavor, event, data, parent_seq, link, original)
         return [part.close() for part in parts.values()]
 
-    def _clean_event(self, event: SessionEvent, body: str) -> tuple[SessionEvent, str]:
-        assert self.redactor is not None
-        text = self.redactor.text
+    def _clean_event(self, event: SessionEvent, body: str, noted: dict[str, str]) -> tuple[SessionEvent, bytes]:
+        """The event without the secrets of its record: where the record is taken apart, what gave one away may be gone."""
+        redact = self.redactor
+        assert redact is not None
+
+        def text(text: str) -> str:
+            return redact.text(without_noted(text, noted))
+
         clean = msgspec.structs.replace(
             event,
             summary=event.summary and text(event.summary),
@@ -209,7 +221,7 @@ class Preparer:
             call_id=event.call_id and text(event.call_id),
             refs=tuple(text(ref) for ref in event.refs),
         )
-        return clean, text(body)
+        return clean, text(body).encode("utf-8", "replace")
 
     def _clean_carry(self, carry: bytes) -> bytes:
         return clean_carry(carry, self.redactor) if self.redactor and self.redactor.suspects(carry) else carry
@@ -227,7 +239,7 @@ class _Part:
     def __init__(self, uid: str, facts: Facts, state: StreamState | None) -> None:
         self.uid, self.state = uid, state
         self.facts = update_facts(state.facts if state else None, facts)
-        self.hash = state.hash if state else b""
+        self.hash = state.hash if state and state.hash != EMPTY else b""
         self.events: list[SessionEvent] = []
         self.rows: list[list[Any]] = []
         self.bodies: list[bytes | None] = []
@@ -235,20 +247,21 @@ class _Part:
         self.links: list[tuple[int, int]] = []
         self.originals: list[tuple[int, int]] = []
 
-    def chain(self, event: SessionEvent, body: str) -> None:
+    def chain(self, event: SessionEvent, body: bytes) -> None:
         """The content hash is a chain over the events, from the text before redaction: covering more costs what is new."""
-        text = f"{event.seq}\0{event.kind}\0{event.native_id}\0{body}"
-        self.hash = blake2b(self.hash + text.encode("utf-8", "replace"), digest_size=16).digest()
+        name = f"{event.seq}\0{event.kind}\0{event.native_id}\0".encode("utf-8", "replace")
+        self.hash = blake2b(self.hash + name + body, digest_size=16).digest()
 
-    def add(self, flavor: str, event: SessionEvent, body: str, parent_seq: int | None, link: str | None, original: str | None) -> None:
+    def add(self, flavor: str, event: SessionEvent, body: bytes, parent_seq: int | None, link: str | None, original: str | None) -> None:
         if link is not None:
             self.links.append((len(self.rows), native_hash(flavor, link)))
-        if original is not None:
-            self.originals.append((len(self.rows), native_hash(flavor, original)))
+        copied = None if original is None else native_hash(flavor, original)
+        if copied is not None:
+            self.originals.append((len(self.rows), copied))
         self.natives.append(native_hash(flavor, event.native_id) if event.native_id is not None else 0)
         self.events.append(event)
-        self.rows.append(make_row(event, event.seq, parent_seq))
-        self.bodies.append(body.encode("utf-8", "replace"))
+        self.rows.append(make_row(event, event.seq, parent_seq, copied))
+        self.bodies.append(body)
 
     def close(self) -> Piece:
         before = self.state.tally if self.state else Tally()
@@ -258,7 +271,7 @@ class _Part:
             session_uid=self.uid,
             facts=self.facts,
             tally=before.add(self.events),
-            hash=self.hash or b"\0",  # Never empty: an empty one marks a block without a reading of its own.
+            hash=self.hash or EMPTY,
             rows=[tuple(row) for row in self.rows],
             segments=segments,
             natives=self.natives,
@@ -307,3 +320,13 @@ def _aliases(flavor: str, found: Normalized) -> list[tuple[int, int]]:
         if target is not None and alias not in named:
             aliases.append((native_hash(flavor, alias), native_hash(flavor, target)))
     return aliases
+
+
+def _calls(flavor: str, found: Normalized) -> list[Kept]:
+    """The calls of a batch, one for each key."""
+    events = {(call.key, call.session_uid, call.ts): event for call, event in found.calls if event is not None}
+    kept = []
+    for one in merge(call for call, _ in found.calls):
+        event = events.get((one.call.key, one.call.session_uid, one.call.ts))
+        kept.append(Kept(call=one.call, superseded=one.superseded, event=native_hash(flavor, event) if event is not None else 0))
+    return kept

@@ -14,13 +14,16 @@ import msgspec
 
 from .adapters import Adapter, Source
 from .config import Config
-from .errors import Ambiguous, ModelError, NotFound, ReadError, StoreError
+from .errors import Ambiguous, ModelError, NotFound, ReadError, StoreMissing
 from .model import BLOCK, Session, SessionEvent, parse_time
 from .store import FORGOTTEN, Filter, SessionLine, SourceState, Store, open_store
-from .timeline import Branch, Call, Seen, branches, pairs, seen_by_model
+from .timeline import Branch, Seen, ToolCall, branches, pairs, seen_by_model
 
 SHORTEST_ID = 8
 """Of the ids in a listing: that many are remembered at a glance, and unique among ten thousand random ones."""
+
+CHOICE, TITLE = 4, 40
+"""Of the sessions that a name may mean, so many are told, with so much of their titles."""
 
 FEW = 1000
 """Sessions to list: for so many we ask one by one which others begin alike."""
@@ -28,11 +31,14 @@ FEW = 1000
 RISK_DAYS = 7
 """So long before an agent deletes a transcript we warn that it is not stored."""
 
+EMPTY = "the store is empty; run `runlore sync`, or `runlore demo` for something to look at"
+"""What is said of a store without sessions, whatever was asked of it."""
+
 
 def open_for_reading(config: Config) -> Store:
-    """The store of this configuration. Raises StoreError with what to do when there is none yet."""
+    """The store of this configuration. Raises StoreMissing with what to do when there is none yet."""
     if "://" not in config.store and not os.path.exists(os.path.expanduser(config.store)):
-        raise StoreError("there is no store yet; run `runlore sync`, or `runlore demo` for one to look at")
+        raise StoreMissing("there is no store yet; run `runlore sync`, or `runlore demo` for one to look at")
     return open_store(config.store, read_only=True)
 
 
@@ -42,9 +48,9 @@ def resolve(store: Store, name: str) -> str:
 
     Where a session and its subagents begin alike, the session is meant. Raises NotFound, Ambiguous.
     """
-    if name == "latest" or name.startswith("latest:"):
+    if (word := name.lower()) == "latest" or word.startswith("latest:"):
         return _latest(store, name.partition(":")[2])
-    found = store.find(name) if name else []
+    found = (store.find(name) or store.find(word)) if name else []  # Agents write their ids in small letters, people as they like.
     above, slash, below = name.partition("/")
     if not found and slash and above:  # A subagent as a listing shows it: the session's short id, then its own.
         found = store.find(f"{resolve(store, above)}/{below}")
@@ -52,18 +58,29 @@ def resolve(store: Store, name: str) -> str:
         own = [uid for uid in found if (session := store.session(uid)) is None or session.relation != "subagent"]
         found = own or found
     if not found:
-        raise NotFound(f"no session {name!r}; `runlore ls` lists them")
+        raise NotFound(EMPTY if is_empty(store) else f"no session {name!r}; `runlore ls` lists them")
     if len(found) > 1:
-        raise Ambiguous(f"{name!r} may be {', '.join(found[:4])}{' or others' if len(found) > 4 else ''}; give more of the id")
+        raise Ambiguous(f"{name!r} may be {_choice(store, found)}; give more of the id")
     return found[0]
 
 
 def _latest(store: Store, of: str) -> str:
-    tries = [Filter(agent=of), Filter(repo=of)] if of else [Filter()]
+    tries = [Filter(agent=of.lower()), Filter(repo=of)] if of else [Filter()]
     for chosen in tries:
         for line in store.sessions(chosen, limit=1):
             return line.uid
-    raise NotFound(f"no session of an agent or repository {of!r}; `runlore ls` lists them" if of else "the store holds no session yet")
+    raise NotFound(EMPTY if is_empty(store) or not of else f"no session of an agent or repository {of!r}; `runlore ls` lists them")
+
+
+def _choice(store: Store, uids: Sequence[str]) -> str:
+    """A few sessions by the ids that tell them apart, with their titles."""
+    titles = {uid: get(store, uid).title or "" for uid in uids[:CHOICE]}
+    some = [f"{name} ({titles[uid][:TITLE]})" if titles[uid] else name for uid, name in _names(store, list(titles)).items()]
+    return ", ".join(some) + (" or others" if len(uids) > CHOICE else "")
+
+
+def is_empty(store: Store) -> bool:
+    return not store.count(Filter(parents_only=False))
 
 
 def split_name(name: str) -> tuple[str, int | None]:
@@ -81,11 +98,17 @@ def get(store: Store, uid: str) -> Session:
 
 def short_ids(store: Store, lines: Sequence[SessionLine], *, is_all: bool = False) -> list[str]:
     """Of each line, the shortest beginning of its native id that names it alone. `is_all` when there are no other lines."""
-    everyone = sorted(uid.partition(":")[2] for uid in ([line.uid for line in lines] if is_all else _beside(store, lines)))
+    uids = [line.uid for line in lines]
+    return _shortened(uids, uids if is_all else _beside(store, uids))
+
+
+def _shortened(uids: Sequence[str], others: Iterable[str]) -> list[str]:
+    """Of each uid, the shortest beginning of its native id that is not how another of these begins."""
+    everyone = sorted(uid.partition(":")[2] for uid in others)
     alike = Counter(native[:SHORTEST_ID] for native in everyone)
     short = []
-    for line in lines:
-        above, slash, below = line.uid.partition(":")[2].partition("/")
+    for uid in uids:
+        above, slash, below = uid.partition(":")[2].partition("/")
         length = SHORTEST_ID
         if alike[above[:length]] > 1:
             at = bisect_left(everyone, above)
@@ -96,17 +119,17 @@ def short_ids(store: Store, lines: Sequence[SessionLine], *, is_all: bool = Fals
     return short
 
 
-def _beside(store: Store, lines: Sequence[SessionLine]) -> Iterable[str]:
-    """The uids that begin like those of the lines, or simply all. Among 10,000 asking for 50 takes 0.5 ms and for all 30 ms."""
-    if len(lines) > FEW:
+def _beside(store: Store, uids: Sequence[str]) -> Iterable[str]:
+    """The uids that begin like these, or simply all. Among 10,000 asking for 50 takes 0.5 ms and for all 30 ms."""
+    if len(uids) > FEW:
         return store.uids(Filter())
-    begins = {line.uid.partition(":")[2][:SHORTEST_ID].partition("/")[0] for line in lines}
+    begins = {uid.partition(":")[2][:SHORTEST_ID].partition("/")[0] for uid in uids}
     return {uid for begin in begins for uid in store.uids(Filter(name=begin))}
 
 
 def with_subagents(store: Store, uids: Iterable[str]) -> list[SessionLine]:
     """These sessions, and every subagent that they or their subagents started."""
-    chosen: dict[str, SessionLine] = {}
+    chosen: set[str] = set()
     rest = list(uids)
     every = {line.uid: line for line in store.sessions(Filter(parents_only=False))}
     below: dict[str, list[str]] = {}
@@ -116,9 +139,9 @@ def with_subagents(store: Store, uids: Iterable[str]) -> list[SessionLine]:
     while rest:
         uid = rest.pop()
         if uid in every and uid not in chosen:
-            chosen[uid] = every[uid]
+            chosen.add(uid)
             rest += below.get(uid, ())
-    return list(chosen.values())
+    return [line for uid, line in every.items() if uid in chosen]  # As a listing has them: the newest first.
 
 
 def moment(text: str, now: datetime) -> datetime:
@@ -134,12 +157,13 @@ def moment(text: str, now: datetime) -> datetime:
         if word == "now":
             return now
         day = now.astimezone() - timedelta(days=word == "yesterday")
-        return day.replace(hour=0, minute=0, second=0, microsecond=0).astimezone(UTC)
+        # Without its offset, which at midnight may have been another one.
+        return day.replace(hour=0, minute=0, second=0, microsecond=0, tzinfo=None).astimezone(UTC)
     try:
         found = datetime.fromisoformat(text.strip())
-    except ValueError:
+        return parse_time(found if found.tzinfo else found.astimezone())
+    except (ValueError, OverflowError):  # The second, and sometimes the first: it is beyond the calendar where we are.
         raise ModelError(f"{text!r} is not a time: try 7d, 24h, yesterday or 2026-03-14") from None
-    return parse_time(found if found.tzinfo else found.astimezone())
 
 
 # ── one session ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -150,23 +174,31 @@ class Transcript(msgspec.Struct, frozen=True, kw_only=True):
     events: list[SessionEvent]
     bodies: dict[int, str]
     branches: list[Branch]
-    calls: list[Call]
+    calls: list[ToolCall]
     children: list[SessionLine]
     """Sessions that came out of this one: subagents, forks, continuations."""
+    names: dict[str, str]
+    """Of this session, its children and what it came out of: the short ids, by uid."""
 
 
 def transcript(store: Store, uid: str) -> Transcript:
     """Raises NotFound."""
     session = get(store, uid)
     events = store.events(uid)
+    children = store.sessions(Filter(parent_uid=uid, parents_only=False), sort="started")[::-1]
     return Transcript(
         session=session,
         events=events,
         bodies=store.bodies(uid),
         branches=branches(events),
         calls=pairs(events),
-        children=store.sessions(Filter(parent_uid=uid, parents_only=False), sort="started")[::-1],
+        children=children,
+        names=_names(store, [uid, *filter(None, [session.parent_uid]), *(child.uid for child in children)]),
     )
+
+
+def _names(store: Store, uids: Sequence[str]) -> dict[str, str]:
+    return dict(zip(uids, _shortened(uids, _beside(store, uids)), strict=True))
 
 
 def event_at(store: Store, uid: str, seq: int) -> tuple[SessionEvent, str]:

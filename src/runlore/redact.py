@@ -12,7 +12,7 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
@@ -24,7 +24,7 @@ from runlore import _anchored, _rules
 from runlore._rules import RULES_VERSION, Rule
 from runlore.errors import ConfigError
 
-__all__ = ["RULES_VERSION", "Redactor", "Rule", "load_key", "rules_from_config"]
+__all__ = ["RULES_VERSION", "Redactor", "Rule", "load_key", "rules_from_config", "without_noted"]
 
 _DEPTH = 200  # Nothing an agent writes nests this deep; below it a value is treated as its JSON text.
 _NAMES = 10_000
@@ -32,6 +32,7 @@ _SHORTEST = 8  # No built-in rule matches less.
 _REACH = 4608  # As far as a value that its name gives away can go on: the name, what separates them, 4096 bytes.
 _WINDOW = 4 * _REACH  # How far to look for the next suspect. Names that run into each other would else be looked behind to the end, each.
 _MARKER = re.compile(rb"(\[redacted:[^\s:\]]{1,64}:[0-9a-f]{6}\])")
+_LONG_PIECE = re.compile(r"[^\s\"'\\]{12,}")  # A line of a key, its short last one too: too long to be met by chance.
 _ESCAPED_ASCII = r"\\u00[2-7]"  # A letter may hide in it, so its line is decoded whatever it says.
 _JUDGED = 4096  # As much of a match as says whether it is a secret; judgements are remembered.
 _BLOB = re.compile(rb"[\w+/-]{48}")  # Inside an image or a signature anything can look like a token.
@@ -48,30 +49,39 @@ class Redactor:
         own = msgspec.json.encode(self._own)
         self.version = f"{RULES_VERSION}" + (f"+{hashlib.sha256(own).hexdigest()[:8]}" if rules else "")
         self.hits: Counter[str] = Counter()
+        self.noted: dict[str, str] | None = None
+        """Set to a dict, it collects what is redacted and what stands for it: see `without_noted`."""
         self._clean_names: set[str] = set()
         own_gates = [_own_gate(rule) for rule in self._own]
         self._ungated = not all(own_gates)
-        self._gate = _compile("|".join(filter(None, [_ESCAPED_ASCII, _rules.PLACED_GATE, _rules.LED_GATE, _anchored.GATE, *own_gates])))
+        # Two, because the states of an automaton that looks for both would be the product of theirs.
+        tokens = "|".join(filter(None, [_ESCAPED_ASCII, _rules.PLACED_GATE, _rules.LED_GATE, *own_gates]))
+        self._gates = (_compile(tokens), _compile(_anchored.GATE))
 
     def suspects(self, raw: bytes) -> list[int]:
-        """Where, in undecoded JSON lines, something may have to be redacted: the first place in each such line."""
+        """Where, in undecoded JSON lines, something may have to be redacted: one place or two in each such line."""
         if self._ungated:
             return [match.start() for match in re.finditer(rb"[^\n]+", raw)]
-        found, at, search = [], 0, self._gate.search
-        while match := search(raw, at):
-            at = match.start()
-            found.append(at)
-            at = raw.find(b"\n", at) + 1
-            if not at:
-                break
+        found = []
+        for gate in self._gates:
+            at, search = 0, gate.search
+            while match := search(raw, at):
+                at = match.start()
+                found.append(at)
+                at = raw.find(b"\n", at) + 1
+                if not at:
+                    break
         return found
+
+    def _is_clean(self, data: bytes) -> bool:
+        return not any(gate.search(data) for gate in self._gates)
 
     def text(self, text: str) -> str:
         """The text without its secrets; the same object when there are none."""
         if len(text) < _SHORTEST and not self._own:
             return text
         data = text.encode("utf-8", "surrogatepass")
-        if not self._own and not self._gate.search(data):
+        if not self._own and self._is_clean(data):
             return text
         clean = self._bytes(data)
         return text if clean is data else clean.decode("utf-8", "surrogatepass")
@@ -105,7 +115,7 @@ class Redactor:
     def _list(self, value: list[Any], depth: int) -> list[Any]:
         # Patches and listings are lists of many short strings. One look at all of them saves a call for each (4 µs).
         many = len(value) > 3 and not self._ungated and all(isinstance(item, str) for item in value)
-        if many and not self._gate.search("\n".join(value).encode("utf-8", "surrogatepass")):
+        if many and self._is_clean("\n".join(value).encode("utf-8", "surrogatepass")):
             return value
         flags = ["", *(item if isinstance(item, str) and item.startswith("-") else "" for item in value)]
         items = [self._named(flag, item, depth) for flag, item in zip(flags, value, strict=False)]
@@ -153,17 +163,24 @@ class Redactor:
 
     def _marker(self, kind: str, secret: bytes) -> bytes:
         self.hits[kind] += 1
-        return f"[redacted:{kind}:{hmac.digest(self._key, secret, 'sha256').hex()[:6]}]".encode()
+        marker = f"[redacted:{kind}:{hmac.digest(self._key, secret, 'sha256').hex()[:6]}]"
+        if self.noted is not None:
+            text = secret.decode("utf-8", "replace")
+            self.noted |= dict.fromkeys([text, *_LONG_PIECE.findall(text)], marker)
+        return marker.encode()
 
     def _spans(self, data: bytes) -> Iterator[_Span]:
         """Where the secrets are. They may overlap."""
         at = 0
+        opens = [-1] * len(self._gates)  # Where each gate opens next; each is asked again only behind that.
         while at < len(data):
-            gate = self._gate.search(data, at, at + _WINDOW)
-            if not gate:
-                at += _WINDOW - _REACH
-                continue
-            at = gate.start()
+            for n, gate in enumerate(self._gates):
+                if opens[n] < at:
+                    match = gate.search(data, at, at + _WINDOW)
+                    opens[n] = match.start() if match else at + _WINDOW - _REACH
+            at = min(opens)
+            if at >= len(data):
+                break
             # A name starts with a letter, the match of a token with what comes before it: only at the very start it can be either.
             span = _assigned_at(data, at) if data[at : at + 1].isalpha() else self._led_at(data, at)
             span = span or (None if at else self._led_at(data, at))
@@ -236,6 +253,16 @@ class Redactor:
     @cached_property
     def _owned(self) -> list[tuple[Rule, Any]]:
         return [(rule, _compile(rule.pattern, utf8=True)) for rule in self._own]
+
+
+def without_noted(text: str, noted: Mapping[str, str]) -> str:
+    """The text without secrets that were found elsewhere, and without the lines of those that had several.
+
+    For what is made of parts of a record: where lines are taken apart, as in a change, what gave a secret away may be gone.
+    """
+    for secret in sorted(noted, key=len, reverse=True):
+        text = text.replace(secret, noted[secret])
+    return text
 
 
 def load_key(path: Path) -> bytes:

@@ -120,7 +120,7 @@ def seen_by_model(events: Iterable[SessionEvent], at: int) -> list[Seen]:
     ]
 
 
-class Call(msgspec.Struct, frozen=True, kw_only=True):
+class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
     """A tool call and its result. Either may be missing: the session was cut off, or is still at work."""
 
     call: SessionEvent | None
@@ -148,7 +148,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
         return between if between >= 0 else None
 
 
-def pairs(events: Iterable[SessionEvent]) -> list[Call]:
+def pairs(events: Iterable[SessionEvent]) -> list[ToolCall]:
     """Every call with its result, in the order in which they begin; results without a call stand on their own.
 
     The result is the first later `tool_result` with the same call id (a few events earlier will do: some agents write out
@@ -265,11 +265,11 @@ def _pick(ordered: Sequence[SessionEvent], lines: Sequence[Branch]) -> list[list
     return [[by_seq[seq] for seq in line.seqs] for line in lines]
 
 
-def _paired(*events: SessionEvent) -> Call:
+def _paired(*events: SessionEvent) -> ToolCall:
     call = events[0] if events[0].is_call else None
     answers = [event for event in events if event.kind in _ANSWERS]
     result = next((event for event in answers if event.kind == "tool_result"), answers[0] if answers else None)
-    return Call(call=call, result=result, others=tuple(event for event in events if event is not call and event is not result))
+    return ToolCall(call=call, result=result, others=tuple(event for event in events if event is not call and event is not result))
 
 
 def _is_visible(event: SessionEvent) -> bool:
@@ -284,12 +284,15 @@ def _left_context(line: Sequence[SessionEvent]) -> tuple[set[int], dict[str, int
     compaction: SessionEvent | None = None
     acts = [event for event in line if event.view in ("compact", "clear", "retract")]
     named = _by_native_id(line) if acts else {}
+    for act in reversed(acts):  # What was taken back later on does nothing any more.
+        if act.view == "retract" and act.seq not in left:
+            left.update(seq for seq in _resolve(act.refs, line, named) if seq < act.seq)
     for act in acts:
+        if act.seq in left:
+            continue
         if act.view == "clear":
             cleared_at.update(dict.fromkeys(act.refs, act.seq))
-        elif act.view == "retract":
-            left.update(seq for seq in _resolve(act.refs, line, named) if seq < act.seq)
-        else:
+        elif act.view == "compact":
             compaction = act
     if compaction is not None:
         kept = _resolve(compaction.refs, line, named)

@@ -8,12 +8,14 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from .errors import StoreError
 from .model import SessionEvent, format_time
 from .search import SNIPPET, EventHit, QueryError
+from .search.text import without_own
 from .store import SegmentEvent, SessionLine, Store
 
 PROOFS = 800
@@ -25,7 +27,11 @@ SHORTEST_SHA, ABBREVIATED, LONGEST_SHA = 4, 7, 40
 EVENTS = 3
 """Events shown of each session."""
 
-_NEAR = 64  # A result and its call: no agent was seen to do more in between, parallel calls and other agents included.
+_NEAR = (4, 64)
+"""Events between a result and its call: most have none, and no agent was seen to do more, parallel calls and other agents included."""
+
+FIRST = 2
+"""Of the results of a session that name a commit, so many may be what made it: before that it had no name."""
 
 
 # ── commits ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -45,12 +51,13 @@ class CommitAnswer(msgspec.Struct, frozen=True, kw_only=True):
     is_partial: bool
 
 
-def commit(store: Store, sha: str, *, limit: int = 20) -> CommitAnswer:
-    """The sessions that know a commit by this name or a longer or shorter form of it. Raises QueryError."""
+def commit(store: Store, sha: str, *, limit: int = 20, proofs: int | None = None) -> CommitAnswer:
+    """The sessions that know a commit by this name or a longer or shorter form of it. Where there are too many, the oldest are
+    looked at: one of them made it. Raises QueryError."""
     sha = sha.lower()
     if not re.fullmatch(f"[0-9a-f]{{{SHORTEST_SHA},{LONGEST_SHA}}}", sha):
         raise QueryError(f"{sha!r} is not the name of a commit: give {SHORTEST_SHA} to {LONGEST_SHA} characters of 0-9 and a-f")
-    candidates, is_partial = _newest_first(store, store.postings(sha[:ABBREVIATED], prefix=True))
+    candidates, is_partial = _newest_first(store, store.postings(sha[:ABBREVIATED], prefix=True), proofs or PROOFS, keeps_oldest=True)
     found = [trace for session, segments in candidates if (trace := _trace_commit(store, session, segments, sha)) is not None]
     found.sort(key=lambda trace: not trace.is_made)
     return CommitAnswer(found=found[:limit], total=len(found), is_partial=is_partial)
@@ -59,6 +66,7 @@ def commit(store: Store, sha: str, *, limit: int = 20) -> CommitAnswer:
 def _trace_commit(store: Store, session: SessionLine, segments: list[int], sha: str) -> CommitTrace | None:
     mentioned: list[EventHit] = []
     made: list[EventHit] = []
+    results = 0
     begin = sha[:ABBREVIATED].encode()
     for data, events in _unpacked(store, segments):
         lower = data.lower()
@@ -74,17 +82,21 @@ def _trace_commit(store: Store, session: SessionLine, segments: list[int], sha: 
                 seq=event.seq, kind=event.kind, ts=event.ts, tool=event.tool, is_error=event.is_error, snippet=snippet, marks=marks
             )
             mentioned.append(hit)
-            if event.kind == "tool_result" and makes_commit(_command_of(store, session.uid, event.seq), text, sha, event.is_error):
+            if event.kind != "tool_result" or results >= FIRST:
+                continue
+            results += 1
+            if makes_commit(_command_of(store, session.uid, event.seq), text, sha, event.is_error):
                 made.append(hit)
     return CommitTrace(session=session, is_made=bool(made), events=(made or mentioned)[:EVENTS]) if mentioned else None
 
 
 def _command_of(store: Store, uid: str, seq: int) -> str:
     """What the shell was given that answered with this event; nothing when it was no shell."""
-    near = store.events(uid, max(0, seq - _NEAR), seq)
-    for event in reversed(near):
-        if event.is_call and event.action == "shell" and event.call_id == near[-1].call_id:
-            return store.bodies(uid, event.seq, event.seq).get(event.seq, "")
+    for distance in _NEAR:
+        near = store.events(uid, max(0, seq - distance), seq)
+        for event in reversed(near):
+            if event.is_call and event.call_id == near[-1].call_id:
+                return store.bodies(uid, event.seq, event.seq).get(event.seq, "") if event.action == "shell" else ""
     return ""
 
 
@@ -108,6 +120,7 @@ def _is_uuid(text: str, first: int, last: int) -> bool:
 
 _COMMANDS = re.compile(r"\bgit\s+([^\n;&|]{1,400})")
 _MAKERS = frozenset({"commit", "cherry-pick", "revert"})
+_TELLERS = _MAKERS | {"rebase", "merge"}  # These go on after a conflict by a commit, and else only name those of others.
 _REPORT = re.compile(r"^\[[^\]\n]* ([0-9a-f]{4,40})\] ", re.MULTILINE)
 _NAME = re.compile(r"\b[0-9a-f]{7,40}\b(?!\.\.)")  # Of `old..new`, which a push prints, the new one.
 _DECORATION = re.compile(r"^\([^)]*\) ")
@@ -119,10 +132,9 @@ def makes_commit(command: str, output: str, sha: str, is_error: bool = False) ->
     git tells what it made, `[main 1a2b3c4] Subject`, also when what follows fails. A quiet one is seen in what is printed
     after it: the subject that the command gave it, or, where nothing tells them apart, the first name that there is.
     """
-    if not any(_is_maker(found[1].split()) for found in _COMMANDS.finditer(command)):
-        return False
-    reported = [found[1] for found in _REPORT.finditer(output)]
-    if reported or is_error:
+    verbs = {_verb(found[1].split()) for found in _COMMANDS.finditer(command)}
+    reported = [found[1] for found in _REPORT.finditer(output)] if verbs & _TELLERS else []
+    if reported or is_error or not verbs & _MAKERS:
         return any(sha.startswith(name) or name.startswith(sha) for name in reported)
     told = [line for line in output.splitlines() if (name := _NAME.search(line)) and _gives_subject(command, line[name.end() :])]
     if not told:
@@ -136,12 +148,12 @@ def _gives_subject(command: str, text: str) -> bool:
     return bool(subject) and re.search(rf"(?:^|[\"'\n]){re.escape(subject)}(?:$|[\"'\n])", command) is not None
 
 
-def _is_maker(words: list[str]) -> bool:
-    """Whether these words after `git` make a commit: its options may stand in front."""
+def _verb(words: list[str]) -> str:
+    """What git is told to do by these words: its options may stand in front."""
     at = 0
     while at < len(words) and words[at].startswith("-"):
         at += 2 if words[at] in ("-C", "-c") else 1
-    return at < len(words) and words[at] in _MAKERS
+    return words[at] if at < len(words) else ""
 
 
 def _line_around(text: str, first: int, last: int) -> tuple[str, list[tuple[int, int]]]:
@@ -179,14 +191,16 @@ class FileAnswer(msgspec.Struct, frozen=True, kw_only=True):
     is_partial: bool
 
 
-def file(store: Store, path: str, *, folder: str, limit: int = 20) -> FileAnswer:
+def file(store: Store, path: str, *, folder: str, limit: int = 20, proofs: int | None = None) -> FileAnswer:
     """The sessions that touched a file: the one at this path, seen from `folder`; where none did, or the path begins with
     `*/`, any whose path ends so. Raises QueryError."""
     end = _names(path.removeprefix("*/"))
     if not end:
         raise QueryError(f"{path!r} names no file")
     exact = None if path.startswith("*/") else _full(os.path.expanduser(path), folder)
-    candidates, is_partial = _newest_first(store, _naming(store, end))
+    proofs = proofs or PROOFS
+    segments, is_narrowed = _naming(store, end, proofs)
+    candidates, is_partial = _newest_first(store, segments, proofs)
     here: list[FileTrace] = []
     alike: list[FileTrace] = []
     for session, segments in candidates:
@@ -202,19 +216,19 @@ def file(store: Store, path: str, *, folder: str, limit: int = 20) -> FileAnswer
         found=found[:limit],
         total=len(found),
         elsewhere=len(alike) if here else 0,
-        is_partial=is_partial,
+        is_partial=is_partial or is_narrowed,
     )
 
 
-def _naming(store: Store, names: list[str]) -> list[int]:
+def _naming(store: Store, names: list[str], proofs: int) -> tuple[list[int], bool]:
     """The segments that have the last of these names. An agent may write a path in full or from where it is, so the
-    others are asked for only while there are too many."""
-    found: list[int] = []
-    for n in range(1, len(names) + 1):
-        found = store.postings("/".join(names[-n:]))
-        if len(found) <= PROOFS:
+    others are asked for only while there are too many; then some may be missing."""
+    every = found = store.postings(names[-1])
+    for n in range(2, len(names) + 1):
+        if len(found) <= proofs:
             break
-    return found
+        found = store.postings("/".join(names[-n:]))
+    return found, len(found) < len(every)
 
 
 def _touches(store: Store, session: SessionLine, segments: list[int], end: list[str]) -> Iterator[tuple[SessionEvent, str]]:
@@ -261,24 +275,31 @@ def _names(path: str) -> list[str]:
 
 
 # ── both ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
-def _newest_first(store: Store, segments: list[int]) -> tuple[list[tuple[SessionLine, list[int]]], bool]:
-    """The sessions of these segments with their own, as many as may be looked at, and whether some had to be left out."""
+def _newest_first(
+    store: Store, segments: list[int], proofs: int, *, keeps_oldest: bool = False
+) -> tuple[list[tuple[SessionLine, list[int]]], bool]:
+    """The sessions of these segments with their own, as many as may be looked at, and whether some had to be left out: the oldest,
+    unless those are what is looked for."""
     by_session: dict[int, list[int]] = {}
     for segment in segments:
         by_session.setdefault(segment >> 20, []).append(segment)
-    lines = store.lines(list(by_session))
-    chosen: list[tuple[SessionLine, list[int]]] = []
-    room = PROOFS
-    for number in store.newest(list(lines)):
-        room -= len(by_session[number])
-        if room < 0 and chosen:
-            return chosen, True
-        chosen.append((lines[number], by_session[number]))
-    return chosen, False
+    order = store.newest(list(by_session))
+    chosen: list[int] = []
+    for number in reversed(order) if keeps_oldest else order:
+        proofs -= len(by_session[number])
+        if proofs < 0 and chosen:
+            break
+        chosen.append(number)
+    lines = store.lines(chosen)
+    found = [(lines[number], by_session[number]) for number in chosen if number in lines]
+    return found[::-1] if keeps_oldest else found, len(chosen) < len(order)
 
 
-def _unpacked(store: Store, segments: list[int]) -> Iterator[tuple[bytes, list[SegmentEvent]]]:
+def _unpacked(store: Store, segments: list[int]) -> Iterator[tuple[bytes, Sequence[SegmentEvent]]]:
     for segment in segments:
-        data = store.segment(segment)
+        try:
+            data = store.segment(segment)
+        except StoreError:  # A damaged one cannot be looked at; `doctor` says so.
+            continue
         if data is not None:
-            yield data
+            yield data[0], without_own(data[1])

@@ -14,19 +14,21 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import msgspec
 
 from ..errors import ConfigError
-from ..model import Relation, Session, SessionEvent
+from ..model import Call, Relation, Session, SessionEvent
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
+
+    from .._settings import Entry
 
 GROUP = "runlore.adapters"
 
@@ -91,6 +93,10 @@ class Skip(msgspec.Struct, frozen=True):
     reason: str
 
 
+LOST = "tokens of a running total that no record tells of"
+"""The reason of a skip, after how many they are: where an agent's own total grew by more than the requests that its records tell of."""
+
+
 class Normalized(msgspec.Struct, kw_only=True):
     """What a batch of records means. The four lists run in parallel, one entry for each event.
 
@@ -111,12 +117,34 @@ class Normalized(msgspec.Struct, kw_only=True):
     merged: dict[str, int] = msgspec.field(default_factory=dict)
     """Records that are a part of something else (a title, a progress line), counted by their native word."""
     skips: list[Skip] = msgspec.field(default_factory=list)
+    calls: list[tuple[Call, str | None]] = msgspec.field(default_factory=list)
+    """API calls, each with the native id of the event where it was made. Every copy of a call, and every growing figure of one,
+    may be given: of those with the same key one is counted."""
     carry: bytes = b""
     """msgpack, so that texts in it can be cleaned like others."""
 
 
+class Integration(msgspec.Struct, frozen=True, kw_only=True):
+    """How an agent is made to call us: which of its settings files get which entries. Files are named like roots: the first that
+    can be expanded is meant. An adapter whose agent can be told has a method `integration` that gives one."""
+
+    hooks_files: tuple[str, ...]
+    hooks: Callable[[Callable[[str], str]], list[Entry]]
+    """The entries that call us at the start and the end of a session; they are given the command for "start" and for "end"."""
+    server_files: tuple[str, ...]
+    server: Callable[[list[str], dict[str, str]], list[Entry]]
+    """The entry of an MCP server, from the words of its command and its variables."""
+    answer: Literal["json", "text"] = "text"
+    """How a hook puts a line into the session: as `additionalContext` in JSON, or as it is."""
+    after_hooks: str = ""
+    """What the user has to do before the agent obeys."""
+
+
 class Adapter(Protocol):
-    """What runlore asks of an agent's adapter. `adapters/_jsonl.py` answers most of it for files of JSON lines."""
+    """What runlore asks of an agent's adapter. `adapters/_jsonl.py` answers most of it for files of JSON lines.
+
+    An adapter whose sources are no files of their own, say the sessions of one database, also has `refresh(source)`: the source as it
+    is now, or None when it is gone. Such a source is named as if it lay below what it is in."""
 
     name: str
     """The flavor, and the prefix of its sessions' uids: the module's name."""
@@ -133,7 +161,8 @@ class Adapter(Protocol):
         """The folders to look in when the config names none; they need not exist."""
 
     def discover(self, root: Path) -> Iterator[Source]:
-        """All sources below a root, in a stable order. What cannot be listed is left out; a missing root has none."""
+        """All sources below a root, in a stable order; a missing root has none. What is there and cannot be looked at is left out,
+        and named by `refused` afterwards, where an adapter has that: nothing below these paths is known to be gone."""
 
     def follows(self, source: Source, since: Position) -> bool:
         """Whether what lies before the position is still what was read then."""
@@ -152,6 +181,15 @@ class Adapter(Protocol):
 
     def resume(self, session: Session) -> list[str] | None:
         """The agent's own command that takes this session up again, or None when it has none."""
+
+
+def integration(name: str) -> Integration:
+    """How this agent is made to call us. Raises ConfigError when it cannot be, or when we do not know how."""
+    adapter = get(name)
+    made: Integration | None = adapter.integration() if hasattr(adapter, "integration") else None
+    if made is None:
+        raise ConfigError(f"runlore does not know how to add itself to {adapter.label}")
+    return made
 
 
 @cache
@@ -225,3 +263,14 @@ def expand_root(root: str, env: Mapping[str, str]) -> list[Path]:
     variable, _, rest = root[1:].partition("/")
     value = env.get(variable, "")
     return [(Path(part.strip()).expanduser() / rest).absolute() for part in value.split(",") if part.strip()]
+
+
+def usual_roots(roots: Iterable[str], env: Mapping[str, str]) -> list[Path]:
+    """All of them, up to the first `$VARIABLE` that is set: whoever sets it means that place instead of the usual ones."""
+    found: list[Path] = []
+    for root in roots:
+        places = expand_root(root, env)
+        found += places
+        if places and root.startswith("$"):
+            break
+    return list(dict.fromkeys(found))

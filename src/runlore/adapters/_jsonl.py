@@ -14,7 +14,7 @@ import os
 import re
 import types
 import typing
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
@@ -24,7 +24,7 @@ import msgspec
 
 from ..errors import ReadError
 from ..model import Session
-from . import Position, Record, Source, expand_root
+from . import Position, Record, Source, usual_roots
 
 CHUNK = 1 << 18  # Stays in the processor's cache; larger reads are slower by a tenth.
 LONGEST = 64 << 20  # A longer line is no record of a conversation; it is named, not kept.
@@ -40,25 +40,22 @@ class JsonLines:
     version: int
     roots: tuple[str, ...]
     keeps_days: int | None = None
+    refused: Sequence[ReadError] = ()
+    """What the last `discover` could not look at: nothing below these paths is known to be gone."""
     suffix = ".jsonl"
     marker: bytes | None = None
     """Lines that contain this are shown to `before`."""
 
     def find_roots(self, env: Mapping[str, str]) -> list[Path]:
-        """All of `roots`, up to the first `$VARIABLE` that is set: whoever sets it means that place instead of the usual ones."""
-        found: list[Path] = []
-        for root in self.roots:
-            places = expand_root(root, env)
-            found += places
-            if places and root.startswith("$"):
-                break
-        return list(dict.fromkeys(found))
+        return usual_roots(self.roots, env)
 
     def discover(self, root: Path) -> Iterator[Source]:
-        for entry in _walk(str(root), self.suffix):
+        self.refused = refused = list[ReadError]()
+        for entry in _walk(str(root), self.suffix, refused):
             try:
                 stat = entry.stat()
-            except OSError:  # It has gone since the folder was listed.
+            except OSError as error:
+                note_refusal(entry.path, error, refused)
                 continue
             yield Source(agent=self.name, path=entry.path, root=str(root), size=stat.st_size, mtime_ns=stat.st_mtime_ns, inode=stat.st_ino)
 
@@ -155,29 +152,37 @@ def read_small(path: str, limit: int) -> bytes | None:
     return data if len(data) <= limit else None
 
 
-def _walk(folder: str, suffix: str) -> Iterator[os.DirEntry[str]]:
+def note_refusal(path: str, error: OSError, refused: list[ReadError]) -> None:
+    """Remembers what could not be looked at. What has gone since its folder was listed is simply not there."""
+    if not isinstance(error, FileNotFoundError):
+        refused.append(ReadError(path, reason_of(error)))
+
+
+def _walk(folder: str, suffix: str, refused: list[ReadError] | None = None) -> Iterator[os.DirEntry[str]]:
     """Files by name, folder by folder. Links to folders are not followed, so there is no way round in a circle.
 
     A list and not a recursion: folders can be nested deeper than Python calls.
     """
-    pending = _entries(folder)
+    refused = [] if refused is None else refused
+    pending = _entries(folder, refused)
     while pending:
         entry = pending.pop()
         try:
             if entry.is_dir(follow_symlinks=False):
-                pending += _entries(entry.path)
+                pending += _entries(entry.path, refused)
             elif entry.name.endswith(suffix) and entry.is_file():
                 yield entry
-        except OSError:
-            continue
+        except OSError as error:
+            note_refusal(entry.path, error, refused)
 
 
-def _entries(folder: str) -> list[os.DirEntry[str]]:
+def _entries(folder: str, refused: list[ReadError]) -> list[os.DirEntry[str]]:
     """What is in a folder and has a name that can be written down; the first one last."""
     try:
         with os.scandir(folder) as listing:
             entries = sorted(listing, key=lambda entry: entry.name, reverse=True)
-    except OSError:
+    except OSError as error:
+        note_refusal(folder, error, refused)
         return []
     return [entry for entry in entries if entry.path.isascii() or not _SURROGATE.search(entry.path)]
 
@@ -303,11 +308,11 @@ def lenient(kind: type[S], data: dict[str, Any], where: str = "") -> tuple[S, li
     problems: list[str] = []
     if where.count(".") > DEEPEST // 3:  # Each level of Structs takes several calls.
         return kind(), [f"{where[:100]}… is {TOO_DEEP}"]
-    for name, options in _fields(kind).items():
-        if name not in data:
+    for written, (name, options) in _fields(kind).items():
+        if written not in data:
             continue
-        value = data[name]
-        place = f"{where}{name}"
+        value = data[written]
+        place = f"{where}{written}"
         struct = next((option for option in options if isinstance(option, type) and issubclass(option, msgspec.Struct)), None)
         listed = next((item for option in options if (item := _item_struct(option))), None)
         if msgspec.Raw in options:
@@ -332,12 +337,12 @@ def _lenient_item(kind: type[S], item: Any, place: str) -> tuple[S, list[str]]:
 
 
 @cache
-def _fields(kind: type[msgspec.Struct]) -> dict[str, tuple[Any, ...]]:
-    """The types that each field may have."""
+def _fields(kind: type[msgspec.Struct]) -> dict[str, tuple[str, tuple[Any, ...]]]:
+    """By the name in the data: the field, and the types that it may have."""
     hints = typing.get_type_hints(kind)
     unions = (typing.Union, types.UnionType)
     return {
-        field.encode_name: typing.get_args(hint) if typing.get_origin(hint) in unions else (hint,)
+        field.encode_name: (field.name, typing.get_args(hint) if typing.get_origin(hint) in unions else (hint,))
         for field in msgspec.structs.fields(kind)
         if (hint := hints[field.name]) is not None
     }

@@ -19,7 +19,6 @@ from ._jsonl import to_json
 LONGEST_LINE = 4 * SUMMARY_LENGTH  # No secret that is cut at its end, and found in part, is visible in the first quarter.
 LONGEST_BODY = 8 << 20
 CONTEXT = 3  # Lines shown around a change, as in diff -u.
-_ARMOUR = ("PRIVATE KEY", "Private-Lines", "OpenVPN Static key")
 TAIL = 16 << 10  # Runners print their totals last; more is not searched.
 
 
@@ -91,12 +90,10 @@ def _hunk(old: str, new: str) -> str:
             break
         stop += 1
     end = len(before) - stop
-    # A part of a key cannot be told from other text, and would not be redacted.
-    context = len(before) if any(word in old for word in _ARMOUR) else CONTEXT
-    lines = [" " + line for line in before[max(0, start - context) : start]]
+    lines = [" " + line for line in before[max(0, start - CONTEXT) : start]]
     lines += ["-" + line for line in before[start:end]]
     lines += ["+" + line for line in after[start : len(after) - stop]]
-    lines += [" " + line for line in before[end : end + context]]
+    lines += [" " + line for line in before[end : end + CONTEXT]]
     return "\n".join(lines)
 
 

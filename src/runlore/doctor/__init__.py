@@ -18,10 +18,10 @@ import msgspec
 
 from .. import adapters
 from ..config import Config
-from ..errors import RunloreError, StoreBusy, StoreError
+from ..errors import ReadError, RunloreError, StoreBusy, StoreError
 from ..store import Store
 from .checks import CHECKS
-from .exam import Check, Exam, Finding, Kind, Progress, known_sources
+from .exam import Check, Exam, Finding, Kind, Progress, known_sources, source_now
 
 __all__ = ["CHECKS", "Check", "Exam", "Finding", "Progress", "Report", "examine"]
 
@@ -120,8 +120,10 @@ def _restore_source(store: Store, number: int) -> None:
 def _reposition(store: Store, number: int) -> None:
     """A source that is to be derived again must be the one that was read: any place in it will do, it is read from the beginning."""
     state = known_sources(store)[number]
-    size = os.stat(state.source.path).st_size
-    offset = min(max(state.position.offset, 1), size)
+    now = source_now(state)
+    if now is None:
+        raise ReadError(state.source.path, "it is not there any more")
+    offset = min(max(state.position.offset, 1), now.size)
     store.set_position(number, adapters.get(state.source.agent).position(state.source, offset, max(state.position.records, 0)))
 
 

@@ -13,6 +13,7 @@ from ..adapters import Facts
 from ..errors import StoreError
 from ..model import BLOCK
 from ..store import DAMAGED, Row
+from ..store import FORGOTTEN as LEFT_OUT
 from ..store.pieces import ROW, Rest, native_hash, read_row, unpack, unpack_records
 from .exam import INDEX_SAMPLE, SAMPLE, Exam, Finding, Repair, adapter_of, count_strays, how_it_is
 
@@ -197,17 +198,22 @@ def check_natives(exam: Exam) -> Iterator[Finding]:
         for native_id, seq in exam.store.rows(sql, (session,)):
             found = exam.store.rows("select seq from natives where hash = ? and session = ?", (native_hash(flavor, native_id), session))
             if found != [(seq,)]:
-                yield Finding(f"{uid}#{seq}: its native id leads {f'to {found[0][0]}' if found else 'nowhere'}", (("natives", session),))
+                text = f"{uid}#{seq}: its native id leads {f'to {found[0][0]}' if found else 'nowhere'}"
+                # Where another id leads to it, either may be what is wrong, and the source knows.
+                yield _misled(exam, session, seq, text, by_source=seq in exam.led_to(session))
     sql = (
-        "select n.session, n.seq from natives n left join events e on e.session = n.session and e.seq = n.seq"
+        "select n.session, n.seq, e.seq is not null from natives n left join events e on e.session = n.session and e.seq = n.seq"
         " where e.native_id is null and n.session in (select number from sessions where evicted_at is null)"
     )
-    for session, seq in exam.store.rows(sql):
-        source = exam.source_of(session, seq)
+    for session, seq, is_there in exam.store.rows(sql):
+        text = f"{exam.uid(session)}#{seq}: a native id leads there, and there is none"
         # Where events were lost, this is all that remembers their numbers.
-        is_lost = session in exam.miscounted and exam.why_not(source) is None
-        repair: Repair = ("derive", source) if is_lost else ("natives", session)
-        yield Finding(f"{exam.uid(session)}#{seq}: a native id leads there, and there is none", (repair,))
+        yield _misled(exam, session, seq, text, by_source=bool(is_there) or session in exam.miscounted)
+
+
+def _misled(exam: Exam, session: int, seq: int, text: str, *, by_source: bool) -> Finding:
+    source = exam.source_of(session, seq)
+    return Finding(text, (("derive", source) if by_source and exam.why_not(source) is None else ("natives", session),))
 
 
 def check_streams(exam: Exam) -> Iterator[Finding]:
@@ -265,6 +271,12 @@ def _wrong_sums(exam: Exam, session: int, uid: str, made: dict[str, Any]) -> Ite
         yield Finding(f"{uid}: cannot be read: {error}")
 
 
+def check_ledger(exam: Exam) -> Iterator[Finding]:
+    """What reports add up are the sums of the calls."""
+    for session in exam.store.wrong_sums():
+        yield Finding(f"{exam.uid(session)}: its use is not the sum of its calls", (("sums", session),))
+
+
 def _unreadable_facts(exam: Exam, session: int) -> Iterator[Finding]:
     for source, facts in exam.store.rows("select source, facts from streams where session = ?", (session,)):
         try:
@@ -283,13 +295,15 @@ def check_sources(exam: Exam) -> Iterator[Finding]:
         if state.adapter_version == DAMAGED:
             yield Finding(f"{path}: is to be derived again; run `runlore sync`", (("derive", number),))
             continue
-        if now != "same":
+        if now != "same" and state.problem != LEFT_OUT:
             notes[{"gone": "not there any more", "grown": "grown since the last sync", "rewritten": "rewritten since"}[now]] += 1
         if adapter is None:
             notes["without an adapter"] += 1
+        elif now == "same" and at.offset > 0 and adapter.follows(state.source, at) and at.records >= 0:
+            continue  # Also where more was read than it is long, because it is packed.
         elif at.offset < 0 or at.records < 0 or (at.head and at.offset > state.source.size and state.problem is None):
             yield _misread(exam, number, f"{path}: was read up to {at.offset:,}, of {state.source.size:,}")
-        elif now == "same" and at.offset and not adapter.follows(state.source, at):
+        elif now == "same" and at.offset:
             yield _misread(exam, number, f"{path}: has not changed, and is not what was read")
     for word, count in notes.items():
         yield Finding(f"{count:,} {word}", is_note=True)
@@ -311,7 +325,8 @@ def check_records(exam: Exam) -> Iterator[Finding]:
             torn.add(source)
         ends[source] = first + count
     torn |= {number for number, end in ends.items() if number in exam.sources and end != exam.sources[number].position.records}
-    none = sum(state.position.records > 0 and number not in ends for number, state in exam.sources.items())
+    wanted = {number for number, state in exam.sources.items() if state.position.records > 0 and state.problem != LEFT_OUT}
+    none = len(wanted - ends.keys())
     # What was forgotten took records along, and what was read while they were not wanted has none.
     if exam.config.raw == "keep" and not exam.store.tombstones():
         for number in sorted(torn & exam.sources.keys()):
@@ -365,6 +380,7 @@ CHECKS: dict[str, Callable[[Exam], Iterator[Finding]]] = {
     "natives": check_natives,
     "streams": check_streams,
     "sessions": check_sessions,
+    "ledger": check_ledger,
     "sources": check_sources,
     "records": check_records,
     "forgotten": check_forgotten,

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from .. import adapters
-from ..adapters import Facts
+from ..adapters import Facts, Source
 from ..config import Config
 from ..errors import ConfigError
 from ..model import BLOCK, make_uid
@@ -60,6 +60,7 @@ class Exam:
         self._progress = progress
         self._why_not: dict[int, str | None] = {}
         self._given: dict[int, dict[str, set[str | None]]] = {}
+        self._led_to: dict[int, set[int]] = {}
 
     def begin(self, name: str) -> Check:
         self.seen = Check(name=name)
@@ -129,6 +130,12 @@ class Exam:
             for session, count in self.store.rows(count_strays(table, "session", "sessions")):
                 found.setdefault(session, Counter())[table] = count
         return found
+
+    def led_to(self, session: int) -> set[int]:
+        """The events of a session that some native id leads to. It takes a scan, so it is asked only of what is wrong."""
+        if session not in self._led_to:
+            self._led_to[session] = {seq for (seq,) in self.store.rows("select seq from natives where session = ?", (session,))}
+        return self._led_to[session]
 
     def sources_of(self, session: int) -> list[int]:
         return [source for (source,) in self.store.rows("select distinct source from streams where session = ?", (session,))]
@@ -206,7 +213,7 @@ class Exam:
             return f"there is no adapter for {state.source.agent}"
         gone = (
             f"select 1 from streams s join events e on e.session = s.session and e.seq between s.block * {BLOCK}"
-            f" and s.block * {BLOCK} + {BLOCK - 1} where s.source = ? and e.flags & {GONE} limit 1"
+            f" and s.block * {BLOCK} + {BLOCK - 1} where s.source = ? and e.flags & {GONE} != 0 limit 1"
         )
         if self.store.rows(gone, (number,)):
             return f"{path} was rewritten, and what is gone from it is only here"
@@ -239,13 +246,23 @@ def adapter_of(state: SourceState) -> adapters.Adapter | None:
 
 def how_it_is(state: SourceState) -> Literal["gone", "same", "grown", "rewritten"]:
     """What became of a source since it was last read."""
-    old = state.source
-    try:
-        stat = os.stat(old.path)
-    except OSError:
+    old, now = state.source, source_now(state)
+    if now is None:
         return "gone"
-    if (stat.st_size, stat.st_mtime_ns, stat.st_ino) == (old.size, old.mtime_ns, old.inode):
+    if (now.size, now.mtime_ns, now.inode) == (old.size, old.mtime_ns, old.inode):
         return "same"
     adapter = adapter_of(state)
-    now = msgspec.structs.replace(old, size=stat.st_size, mtime_ns=stat.st_mtime_ns, inode=stat.st_ino)
     return "grown" if adapter is not None and adapter.follows(now, state.position) else "rewritten"
+
+
+def source_now(state: SourceState) -> Source | None:
+    """The source as it is now, None when it is gone. An adapter whose sources are no files of their own says so itself (`refresh`)."""
+    adapter = adapter_of(state)
+    if adapter is not None and hasattr(adapter, "refresh"):
+        found: Source | None = adapter.refresh(state.source)
+        return found
+    try:
+        stat = os.stat(state.source.path)
+    except OSError:
+        return None
+    return msgspec.structs.replace(state.source, size=stat.st_size, mtime_ns=stat.st_mtime_ns, inode=stat.st_ino)

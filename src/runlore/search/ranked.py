@@ -18,14 +18,20 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
 
-from ..store import Filter, Store
+from .. import adapters
+from ..errors import StoreError
+from ..query import resolve
+from ..store import Filter, SegmentEvent, Store
 from ..store.pieces import column_of
 from ..store.words import mark
-from .syntax import Chosen, Query, QueryError, Term, kinds_of, parse, parts_of, phrases
+from .syntax import Chosen, Query, QueryError, Term, kinds_of, parse, parts_of, path_phrases
 from .text import Answer, EventHit, Finder, Hit, Page, event_hit
 
 PROOFS = 200
 """How many segments are unpacked at most to prove phrases and filters: about 100 ms. Then the answer says it is partial."""
+
+SHARE = PROOFS // 4
+"""Of these, what a session gets before the others had their turn: a very long one could use up all and not match."""
 
 EVENTS = 3
 """Events shown of each session."""
@@ -52,22 +58,36 @@ _WEIGHT = {"user_msg": 1.5, "assistant_msg": 1.2, "thinking": 1.0}
 """Which events of a session are shown: what people said before what tools did (0.8)."""
 
 
-def search(store: Store, text: str, *, limit: int = 20, sort: str = "relevance") -> Answer:
-    """The sessions that match, the best first (`sort="newest"`: the newest), each with its best events. When no session has
-    every word, those with the most and rarest. Raises QueryError."""
+def search(
+    store: Store, text: str | Query, *, limit: int = 20, sort: str = "relevance", events: int = EVENTS, proofs: int | None = None
+) -> Answer:
+    """The sessions that match, the best first (`sort="newest"`: the newest), each with so many of its best events. When no
+    session has every word, those with the most and rarest. For a few events of each only its best segment is read; for more,
+    as many as it takes. `proofs` in place of PROOFS. Raises QueryError, and NotFound when no session is meant by session:."""
     began = time.perf_counter()
-    answer = _Search(store, parse(text)).run(limit, sort)
+    answer = _Search(store, parse(text) if isinstance(text, str) else text, events, proofs or PROOFS).run(limit, sort)
     answer.seconds = time.perf_counter() - began
     return answer
 
 
 def allowed(store: Store, query: Query) -> set[int] | None:
-    """The sessions that the query's fields choose; None means all."""
+    """The sessions that the query's fields choose; None means all. Raises QueryError, NotFound."""
     chosen: set[int] | None = None
     for either in query.sessions:
-        here = set().union(*map(store.numbers, either))
+        here = set().union(*(_numbers(store, one) for one in either))
         chosen = here if chosen is None else chosen & here
     return chosen
+
+
+def _numbers(store: Store, chosen: Filter) -> set[int]:
+    """The sessions that a filter chooses. Where it names one or an agent, and chooses none, it must at least be a name."""
+    is_latest = (chosen.name or "").lower().partition(":")[0] == "latest"
+    found = set() if is_latest else store.numbers(chosen)
+    if not found and chosen.name is not None:
+        found = store.numbers(Filter(name=resolve(store, chosen.name), parents_only=False))
+    if not found and chosen.agent is not None and chosen.agent not in adapters.names():
+        raise QueryError(f"there is no adapter {chosen.agent!r}; there are: {', '.join(adapters.names())}")
+    return found
 
 
 @dataclass
@@ -100,16 +120,17 @@ class _Word:
 
 
 class _Search:
-    def __init__(self, store: Store, query: Query) -> None:
-        self.store, self.query = store, query
+    def __init__(self, store: Store, query: Query, events: int, most_proofs: int) -> None:
+        self.store, self.query, self.events, self.most_proofs = store, query, events, most_proofs
+        self.enough = 1 if events <= EVENTS else events  # A few are taken from where the best ones are.
         self.proofs = 0
-        self.is_partial = False
+        self.is_partial = self.is_cut_short = self.is_damaged = False
         self.unwanted: list[_Word] = []
         self.is_picky = bool(query.without) or query.events != Chosen()
 
     def run(self, limit: int, sort: str) -> Answer:
         query = self.query
-        if query.without and not query.groups and query.events == Chosen():
+        if not query.is_answerable:
             raise QueryError("-word alone finds nothing; give a word to find as well")
         narrow = self._narrow()
         words = [self._word(group, narrow) for group in query.groups]
@@ -130,17 +151,20 @@ class _Search:
             hits = self._hits(words, narrow, found, limit, sort, is_loose=True)
         return Answer(
             hits=hits,
-            total=len(found),
+            # With room left, all that might match was looked at, and these are what does.
+            total=len(hits) if len(hits) < limit and not self.is_partial else len(found),
             missing=self._missing(words, hits),
             ignored=list(query.ignored),
             is_partial=self.is_partial,
+            is_damaged=self.is_damaged,
             seconds=0.0,
         )
 
     def _missing(self, words: list[_Word], hits: list[Hit]) -> list[str]:
+        """What the best of the hits lacks; without any, what is nowhere at all, whatever the fields choose."""
         if hits:
             return [] if any(not hit.missing for hit in hits) else hits[0].missing
-        return [word.text for word in words if not word.segments and not word.is_part]
+        return [word.text for word in words if not word.segments and not word.is_part and not self._postings(word.terms)]
 
     # ── what the index has ───────────────────────────────────────────────────────────────────────────────────────────
     def _word(self, group: tuple[Term, ...], narrow: list[int] | None) -> _Word:
@@ -150,7 +174,7 @@ class _Search:
         if narrow is not None:
             segments = sorted(set(segments).intersection(narrow))
         needs_proof = any(term.needs_proof for term in group)
-        return _Word(group[0].text, group, [Finder(term) for term in group], segments, weight, needs_proof)
+        return _Word(" OR ".join(term.text for term in group), group, [Finder(term) for term in group], segments, weight, needs_proof)
 
     def _with_parts(self, words: list[_Word], narrow: list[int] | None) -> list[_Word]:
         """The words, and the parts of those that no session has: of a pasted `module.function(x=3)` the function may be there."""
@@ -183,9 +207,13 @@ class _Search:
         marks = [[mark("tool", tool) for tool in chosen.tools], [mark("kind", kind) for kind in kinds]]
         marks += [[mark("is", "error")]] if chosen.is_error else []
         found = [_union([self.store.postings(word) for word in either]) for either in marks if either]
-        paths = [asked for file in chosen.files if (asked := phrases(file))]
-        found += [_union([self._term(asked) for asked in paths])] if paths else []
+        found += [_union([self._naming(file) for file in chosen.files])] if chosen.files else []
         return sorted(set(found[0]).intersection(*found[1:])) if found else None
+
+    def _naming(self, file: str) -> list[int]:
+        """The segments that may have an event on a file; all with a call, when its name has no whole word."""
+        asked = path_phrases(file)
+        return self._term(asked) if asked else _union([self.store.postings(mark("kind", kind)) for kind in kinds_of("tool_call")])
 
     # ── which sessions ───────────────────────────────────────────────────────────────────────────────────────────────
     def _complete(self, words: list[_Word], sessions: set[int] | None) -> set[int]:
@@ -210,17 +238,28 @@ class _Search:
         self, words: list[_Word], narrow: list[int] | None, sessions: set[int], limit: int, sort: str, *, is_loose: bool = False
     ) -> list[Hit]:
         """The best of the sessions that prove to match."""
-        found: list[tuple[int, float, list[EventHit], list[str]]] = []
-        for number, score in self._in_order(words, sessions, limit, sort):
+        found: dict[int, tuple[int, float, list[EventHit], list[str]]] = {}
+        late: list[tuple[int, tuple[int, float]]] = []
+        most = SHARE if len(sessions) > 1 else self.most_proofs
+        for rank, (number, score) in enumerate(self._in_order(words, sessions, limit, sort)):
             if len(found) >= limit or self.is_partial:
                 break
-            looked = self._look(words, narrow, number, is_loose=is_loose)
+            looked = self._look(words, narrow, number, most, is_loose=is_loose)
             if looked is not None:
-                found.append((number, score, *looked))
-        lines = self.store.lines([number for number, *_ in found])
+                found[rank] = (number, score, *looked)
+            elif self.is_cut_short:
+                late.append((rank, (number, score)))
+        for rank, (number, score) in late:
+            if len(found) >= limit or self.is_partial:
+                self.is_partial = True
+                break
+            looked = self._look(words, narrow, number, self.most_proofs, is_loose=is_loose)
+            if looked is not None:
+                found[rank] = (number, score, *looked)
+        lines = self.store.lines([number for number, *_ in found.values()])
         return [
             Hit(session=lines[number], score=round(score, 4), events=events, missing=missing)
-            for number, score, events, missing in found
+            for _, (number, score, events, missing) in sorted(found.items())
             if number in lines
         ]
 
@@ -229,8 +268,8 @@ class _Search:
             yield from ((number, 0.0) for number in self.store.newest(list(sessions)))
             return
         scores = self._scores(words, sessions)
-        want = limit if not self.query.needs_proof else limit + PROOFS
-        if len(scores) > want:
+        want = limit if not self.query.needs_proof else limit + self.most_proofs
+        if len(scores) > want > 0:
             least = heapq.nlargest(want, scores.values())[-1]
             scores = {session: score for session, score in scores.items() if score >= least}
         order = sorted(scores, key=lambda session: -scores[session])
@@ -257,36 +296,51 @@ class _Search:
 
     # ── where exactly ────────────────────────────────────────────────────────────────────────────────────────────────
     def _look(
-        self, words: list[_Word], narrow: list[int] | None, session: int, *, is_loose: bool
+        self, words: list[_Word], narrow: list[int] | None, session: int, most: int, *, is_loose: bool
     ) -> tuple[list[EventHit], list[str]] | None:
-        """The best events of a session and the words it lacks, or None when it turns out not to match."""
+        """The best events of a session and the words it lacks, or None when it turns out not to match, or when that takes
+        more than so many proofs."""
+        self.is_cut_short = False
+        end = self.proofs + most
         segments = self._segments(words, narrow, session)
         lacks = {n for n, word in enumerate(words) if not _range(word.segments, session)}
         # By the index alone a word is in the session. Whether a phrase is, or a word in an event that counts, the text must show.
         unproven = {n for n, word in enumerate(words) if n not in lacks and (self.is_picky or word.needs_proof)}
         shown: list[tuple[float, EventHit]] = []
         for segment in segments:
-            if shown and not any(_has(words[n].segments, segment) for n in unproven):
+            if len(shown) >= self.enough and not any(_has(words[n].segments, segment) for n in unproven):
                 continue
             if self.is_picky or unproven:
                 self.proofs += 1
-                if self.proofs > PROOFS:
-                    self.is_partial = True
+                self.is_partial = self.proofs > self.most_proofs
+                self.is_cut_short = self.proofs > end
+                if shown and not unproven and (self.is_partial or self.is_cut_short):
+                    self.is_partial = True  # It matches; only what more there is of it is not known.
+                    break
+                if self.is_partial or self.is_cut_short:
                     return None
-            data = self.store.segment(segment, files=bool(self.query.events.files))
-            if data is None:  # Forgotten meanwhile.
+            data = self._segment(segment)
+            if data is None:
                 continue
             here = {n: word for n, word in enumerate(words) if _has(word.segments, segment)}
             events, seen = self._events(Page(*data), here, [word for word in self.unwanted if _has(word.segments, segment)])
             shown += events
             unproven -= seen
-            if shown and not unproven:
+            if len(shown) >= self.enough and not unproven:
                 break
         if (unproven and not is_loose) or (self.is_picky and not shown):
             return None
-        best = heapq.nlargest(EVENTS, shown, key=lambda item: (item[0], -item[1].seq))
+        best = heapq.nlargest(self.events, shown, key=lambda item: (item[0], -item[1].seq))
         missing = [word.text for n, word in enumerate(words) if n in lacks | unproven and not word.is_part]
         return [event for _, event in sorted(best, key=lambda item: item[1].seq)], missing
+
+    def _segment(self, segment: int) -> tuple[bytes, list[SegmentEvent]] | None:
+        """What a segment has; None when it was forgotten meanwhile, or is damaged: then its session is found, but not shown."""
+        try:
+            return self.store.segment(segment, files=bool(self.query.events.files))
+        except StoreError:
+            self.is_damaged = True
+            return None
 
     def _segments(self, words: list[_Word], narrow: list[int] | None, session: int) -> list[int]:
         """The segments of a session with any of the words, the best first."""
@@ -313,14 +367,14 @@ class _Search:
         weights: dict[int, float] = {}
         seen: set[int] = set()
         for n, word in sorted(words.items(), key=lambda item: -item[1].weight):
-            likely = sorted(spots)
-            for at, places in (item for finder in word.finders for item in finder.find(page, taken, likely).items()):
+            likely = sorted(spots) if self.enough == 1 else ()
+            for at, places in (item for finder in word.finders for item in finder.find(page, taken, likely, self.events).items()):
                 spots.setdefault(at, []).extend(places)
                 weights[at] = weights.get(at, 0.0) + word.weight
                 seen.add(n)
         # Only the best are made into something to show: a common word is in every event.
         value = {at: (weights.get(at, 0.0) + 1e-9) * _WEIGHT.get(page.events[at].kind, 0.8) for at in spots}
-        best = heapq.nlargest(EVENTS, spots, key=lambda at: (value[at], -at))
+        best = heapq.nlargest(self.events, spots, key=lambda at: (value[at], -at))
         return [(value[at], event_hit(page, at, spots[at])) for at in best], seen
 
 

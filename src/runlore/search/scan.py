@@ -7,10 +7,11 @@ is scanned as a whole; only where something is found are its events looked at on
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from ..store import Filter, Store
+from ..errors import StoreError
+from ..store import Filter, SegmentEvent, Store
 from .ranked import EVENTS, allowed
 from .syntax import Query, QueryError, parse
 from .text import SPOTS, Answer, EventHit, Hit, Page, event_hit
@@ -18,47 +19,72 @@ from .text import SPOTS, Answer, EventHit, Hit, Page, event_hit
 _MEMORY = 64 << 20
 """Of a pattern, in bytes: with the 8 MB that RE2 has by itself, large patterns fall back to a much slower way."""
 
+_LINES = "(?m)"
+"""`^` and `$` are the ends of lines."""
 
-def regex(store: Store, pattern: str, *, limit: int = 20, fields: str = "") -> Answer:
+
+def regex(store: Store, pattern: str, *, limit: int = 20, fields: str | Query = "", events: int = EVENTS) -> Answer:
     """The newest sessions with a text that the pattern fits, each with its first events. It stops at the limit: then the answer
     is partial. `^` and `$` are the ends of a line, `(?i)` takes capitals too. `fields` choose sessions and events, as in a query.
 
-    Raises QueryError for a pattern that RE2 refuses: one with a look-ahead or a back-reference, among others.
+    Raises QueryError for a pattern that RE2 refuses: one with a look-ahead or a back-reference, among others; and NotFound when
+    no session is meant by session:.
     """
     began = time.perf_counter()
     search = _compile(pattern)
-    query = parse(fields)
+    query = parse(fields) if isinstance(fields, str) else fields
     if query.groups or query.without:
         raise QueryError("beside a regular expression only fields are understood, as agent: or tool:")
     chosen = allowed(store, query)
     numbers = store.newest(list(store.numbers(Filter(parents_only=False)) if chosen is None else chosen))
-    found: dict[int, list[EventHit]] = {}
-    is_partial = False
-    for id_ in store.scan(numbers, _tester(pattern)):
-        session = id_ >> 20
-        events = found.get(session, [])
-        if len(found) >= limit and session not in found:
-            is_partial = True
-            break
-        if len(events) < EVENTS:
-            events = events + _events(store, id_, search, query)
-            if events:
-                found[session] = events[:EVENTS]
-    lines = store.lines(list(found))
+    looked = _Looked(store, search, query, limit, events)
+    try:
+        looked.through(store.scan(numbers, _tester(pattern)))
+    except StoreError:  # A text that cannot be unpacked ends the scan; what was found before it still helps.
+        looked.is_partial = looked.is_damaged = True
+    lines = store.lines(list(looked.found))
     return Answer(
-        hits=[Hit(session=lines[number], score=0.0, events=events) for number, events in found.items() if number in lines],
-        total=len(found),
+        hits=[Hit(session=lines[number], score=0.0, events=hits) for number, hits in looked.found.items() if number in lines],
+        total=len(looked.found),
         missing=[],
         ignored=[],
-        is_partial=is_partial,
+        is_partial=looked.is_partial,
+        is_damaged=looked.is_damaged,
         seconds=time.perf_counter() - began,
     )
 
 
-def _events(store: Store, id_: int, search: Any, query: Query) -> list[EventHit]:
-    data = store.segment(id_, files=bool(query.events.files))
-    if data is None:  # Forgotten meanwhile.
-        return []
+class _Looked:
+    """What was found in the segments so far."""
+
+    def __init__(self, store: Store, search: Any, query: Query, limit: int, events: int) -> None:
+        self.store, self.search, self.query, self.limit, self.events = store, search, query, limit, events
+        self.found: dict[int, list[EventHit]] = {}
+        self.is_partial = self.is_damaged = False
+
+    def through(self, segments: Iterable[int]) -> None:
+        """Looks at the events of these until there are enough sessions."""
+        for id_ in segments:
+            session = id_ >> 20
+            hits = self.found.get(session, [])
+            if len(self.found) >= self.limit and session not in self.found:
+                self.is_partial = True
+                return
+            if len(hits) < self.events:
+                hits = hits + self._events_of(id_)
+                if hits:
+                    self.found[session] = hits[: self.events]
+
+    def _events_of(self, id_: int) -> list[EventHit]:
+        try:
+            data = self.store.segment(id_, files=bool(self.query.events.files))
+        except StoreError:
+            self.is_damaged = True
+            return []
+        return [] if data is None else _events(data, self.search, self.query, self.events)  # None: forgotten meanwhile.
+
+
+def _events(data: tuple[bytes, list[SegmentEvent]], search: Any, query: Query, most: int) -> list[EventHit]:
     bodies, page = data[0], Page(*data)
     hits: list[EventHit] = []
     for at, event in enumerate(page.events):
@@ -71,7 +97,7 @@ def _events(store: Store, id_: int, search: Any, query: Query) -> list[EventHit]
                 break
         if spots:
             hits.append(event_hit(page, at, spots))
-        if len(hits) >= EVENTS:
+        if len(hits) >= most:
             break
     return hits
 
@@ -86,10 +112,11 @@ def _compile(pattern: str) -> Any:
     if not pattern:
         raise QueryError("an empty pattern fits everything; give one that says what to find")
     try:
-        return re2.compile("(?m)" + pattern, options)
+        return re2.compile(_LINES + pattern, options)
     except re2.error as error:
         reason = error.args[0] if error.args else ""
         reason = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
+        reason = reason.replace(_LINES + pattern, pattern)  # It may name the whole, with what we put before it.
         raise QueryError("not a regular expression of RE2: " + " ".join(reason.split())[:200]) from None
     except UnicodeEncodeError:
         raise QueryError("the pattern is not valid UTF-8") from None

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from fnmatch import fnmatchcase
+from itertools import chain
 from typing import Any
 
 import msgspec
 
 from ..errors import RunloreError
-from ..model import CALL_KINDS
+from ..model import CALL_KINDS, KINDS
 from ..query import moment
 from ..store import Filter, SegmentEvent
-from ..store.words import CJK, cjk_pairs
+from ..store.words import CJK, blank_escapes, cjk_pairs
 
 MOST_WORDS = 32
 """People paste whole stack traces. More words cost time and add nothing; the answer lists those that were left out."""
@@ -25,16 +27,22 @@ _SESSION_FIELDS = {
     "agent": "agent", "repo": "repo", "cwd": "cwd", "branch": "branch", "model": "model", "after": "since", "before": "until",
     "session": "name",
 }  # fmt: skip
-_EVENT_FIELDS = {"tool", "kind", "is", "file"}
-_FIELDS = _SESSION_FIELDS.keys() | _EVENT_FIELDS
+EVENT_FIELDS = frozenset({"tool", "kind", "is", "file"})
+FIELDS = _SESSION_FIELDS.keys() | EVENT_FIELDS
 
 # A dash excludes only when a word follows: people paste --options.
-_PIECE = re.compile(r'(-(?=["\w]))?(?:([a-z]+):(?!//))?("[^"]*"?|\S+)', re.IGNORECASE)
+PIECE = re.compile(r'(-(?=["\w]))?(?:([a-z]+):(?!//))?("[^"]*"?|\S+)', re.IGNORECASE)
 TOKEN = re.compile(r"[^\W_]+")
+_WILD = re.compile(r"[*?]")
+_SIGNS_OF_NAME = re.compile(r"(?<=\w)(?:\+\++|#+)(?!\w)")
+"""Of C++ or C#: the index has only the letter, and it is another name without them."""
 
 
 class QueryError(RunloreError):
     """A query that cannot be answered; the message says why, in one line."""
+
+    code = "query"
+    hint = "`runlore search --help` shows how words and fields are written"
 
 
 class Term(msgspec.Struct, frozen=True):
@@ -75,47 +83,82 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     """Sessions that one filter of each chooses: a field that is given twice means either."""
     events: Chosen = Chosen()
     ignored: tuple[str, ...] = ()
+    fields: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """What `sessions` and `events` were made of, as it was given."""
 
     @property
     def needs_proof(self) -> bool:
         return bool(self.without) or self.events != Chosen() or any(term.needs_proof for group in self.groups for term in group)
 
+    @property
+    def is_answerable(self) -> bool:
+        """Whether it says what to find, and not only what to leave out."""
+        return bool(self.groups) or self.events != Chosen() or not self.without
+
+    def with_fields(self, fields: Iterable[tuple[str, Iterable[str]]], now: datetime | None = None) -> Query:
+        """The same words with other fields. Raises QueryError."""
+        given = {name: tuple(values) for name, values in fields}
+        return msgspec.structs.replace(
+            self,
+            fields=tuple(given.items()),
+            sessions=_sessions(given, now or datetime.now(UTC)),
+            events=_events(given),
+        )
+
+    def mapped(self, field: str, change: Callable[[str], str]) -> Query:
+        """The same with the values of a field changed: a face knows where `cwd:.` is."""
+        if all(name != field for name, _ in self.fields):
+            return self
+        return self.with_fields((name, map(change, values) if name == field else values) for name, values in self.fields)
+
 
 def parse(text: str, now: datetime | None = None) -> Query:
-    """What a query means. Any text is one; raises QueryError only for a field whose value makes no sense."""
+    """What a query means. Nearly any text is one; raises QueryError for a field whose value makes no sense, and for OR alone."""
     groups: list[tuple[Term, ...]] = []
     without: list[Term] = []
     ignored: list[str] = []
     fields: dict[str, list[str]] = {}
-    joins = False
-    for minus, name, value in _PIECE.findall(_clean(text)):
-        field = name.lower()
-        if name and field not in _FIELDS:
-            value, field = f"{name}:{value}", ""
+    before: Term | None = None
+    joins = is_again = is_or = False
+    for minus, name, value in PIECE.findall(_clean(text)):
+        field, value = _field(minus, name, value)
         bare = value.strip('"') if value.startswith('"') else value
-        if field and minus:
-            raise QueryError(f"-{name}: is not understood; only words can be excluded")
+        if value == "OR" and not minus and not field:
+            is_or, joins = True, before is not None
+            continue
+        term = None if field else _term(bare, is_phrase=value.startswith('"'))
         if field:
             fields.setdefault(field, []).append(bare)
-        elif value == "OR" and not minus:
-            joins = bool(groups)
-            continue
-        elif (term := _term(bare, is_phrase=value.startswith('"'))) is None or len(groups) + len(without) >= MOST_WORDS:
+        elif term is None or sum(map(len, groups)) + len(without) >= MOST_WORDS:
             ignored.append(_short(value))
         elif minus:
             without.append(term)
-        elif joins:
-            groups[-1] = (*groups[-1], term)
-        elif (term,) not in groups:
-            groups.append((term,))
+        elif joins and before is not None:
+            group = (before,) if is_again else groups.pop()
+            groups.append((*group, term))
+            is_again = False
+        else:
+            is_again = (term,) in groups  # Then it is no further word, unless it turns out to be the neighbour of an OR.
+            groups += [(term,)] * (not is_again)
+        before = None if field or minus else term or before
         joins = False
-    return Query(
-        groups=tuple(groups),
-        without=tuple(without),
-        sessions=_sessions(fields, now or datetime.now(UTC)),
-        events=_events(fields),
-        ignored=tuple(ignored),
-    )
+    if is_or and not (groups or without or fields):
+        raise QueryError("OR alone finds nothing; it stands between two words")
+    named = {sign for term in (*without, *chain(*groups)) for sign in _SIGNS_OF_NAME.findall(term.text)}
+    ignored += sorted(named - set(ignored))
+    words = Query(groups=tuple(groups), without=tuple(without), ignored=tuple(ignored))
+    return words.with_fields(fields.items(), now) if fields else words
+
+
+def _field(minus: str, name: str, value: str) -> tuple[str, str]:
+    """The field that a piece of a query is for, or "", and its text. A colon is also in what people paste."""
+    field = name.lower()
+    is_empty = not name and value[-1:] == ":" and value[:-1].lower() in FIELDS
+    if minus and (is_empty or field in FIELDS):
+        raise QueryError(f"-{name or value[:-1]}: is not understood; only words can be excluded")
+    if is_empty or (field in FIELDS and not value.strip('"')):
+        raise QueryError(f'{name or value[:-1]}: has no value; give one without a space between, or "{name or value[:-1]}" for the word')
+    return (field, value) if field in FIELDS or not name else ("", f"{name}:{value}")
 
 
 def parts_of(term: Term) -> list[Term]:
@@ -135,7 +178,17 @@ def phrases(text: str) -> tuple[str, ...]:
     for run in CJK.finditer(text):
         found += [text[at : run.start()], " ".join(pair.decode() for pair in cjk_pairs(run.group()))]
         at = run.end()
-    return tuple(phrase for phrase in (*found, text[at:]) if TOKEN.search(phrase))
+    asked = tuple(phrase for phrase in (*found, text[at:]) if TOKEN.search(phrase))
+    # One character alone is in the index only where it stands alone or ends a run, so it is left to the proof.
+    return tuple(phrase for phrase in asked if not CJK.fullmatch(phrase) or len(phrase) > 1) or asked
+
+
+def path_phrases(path: str) -> tuple[str, ...]:
+    """The same for the end of a path: around * and ? only the words that are there as a whole."""
+    if not _WILD.search(path):
+        return phrases(path)
+    whole = [word for word in TOKEN.finditer(path) if not _WILD.search(path[max(0, word.start() - 1) : word.end() + 1])]
+    return tuple(asked for word in whole for asked in phrases(word.group()))
 
 
 def kinds_of(kind: str) -> Sequence[str]:
@@ -144,8 +197,8 @@ def kinds_of(kind: str) -> Sequence[str]:
 
 
 def _clean(text: str) -> str:
-    """As UTF-8 can say it: an argument of a command line may hold bytes that are none."""
-    return text.encode("utf-8", "replace").decode().replace("\0", " ")
+    """As UTF-8 can say it, without colours: an argument of a command line may hold any bytes, people paste what they see."""
+    return blank_escapes(text.encode("utf-8", "replace")).decode().replace("\0", " ")
 
 
 def _term(word: str, *, is_phrase: bool) -> Term | None:
@@ -156,20 +209,20 @@ def _term(word: str, *, is_phrase: bool) -> Term | None:
         return None
     word = word[: tokens[MOST_PARTS - 1]] if len(tokens) > MOST_PARTS else word
     asked = phrases(word)
-    if len(asked) == 1 and len(asked[0]) == 1 and CJK.fullmatch(asked[0]):  # One character: pairs begin with it.
+    if all(len(phrase) == 1 and CJK.fullmatch(phrase) for phrase in asked):  # One character: pairs begin with it.
         is_prefix = True
     # Words with which the index marks kinds and tools are in no text.
-    is_mark = any(token.lower().startswith("zq") for token in TOKEN.findall(word))
-    needs_proof = is_mark or sum(len(TOKEN.findall(phrase)) for phrase in asked) > 1
+    whole, found = TOKEN.findall(word), [token for phrase in asked for token in TOKEN.findall(phrase)]
+    needs_proof = len(found) > 1 or found != whole or any(token.lower().startswith("zq") for token in whole)
     return Term(word, asked, is_prefix, needs_proof, is_phrase)
 
 
-def _sessions(fields: dict[str, list[str]], now: datetime) -> tuple[tuple[Filter, ...], ...]:
+def _sessions(fields: Mapping[str, Sequence[str]], now: datetime) -> tuple[tuple[Filter, ...], ...]:
     found: list[tuple[Filter, ...]] = []
     for field, name in _SESSION_FIELDS.items():
-        values = [value for value in fields.get(field, ()) if value]
+        values = list(fields.get(field, ()))
         if field == "session":
-            values = [value.partition("#")[0] for value in values]
+            values = [value.partition("#")[0] or value for value in values]
         given: list[Any] = [_when(field, value, now) for value in values] if field in ("after", "before") else values
         if given:
             found.append(tuple(Filter(parents_only=False, **{name: value}) for value in given))
@@ -183,14 +236,17 @@ def _when(field: str, text: str, now: datetime) -> datetime:
         raise QueryError(f"{field}:{_short(text)} is not a time: try 7d, 24h, yesterday or 2026-03-14") from None
 
 
-def _events(fields: dict[str, list[str]]) -> Chosen:
+def _events(fields: Mapping[str, Sequence[str]]) -> Chosen:
     states = {state.lower() for state in fields.get("is", ())}
     if states - {"error"}:
         raise QueryError(f"is:{_short(min(states - {'error'}))} is not understood; there is is:error")
+    kinds = tuple(kind.lower() for kind in fields.get("kind", ()))
+    if unknown := set(kinds) - KINDS:
+        raise QueryError(f"there is no kind {_short(min(unknown))!r}; there are: {', '.join(sorted(KINDS))}")
     return Chosen(
-        tools=tuple(tool.lower() for tool in fields.get("tool", ()) if tool),
-        kinds=tuple(kind.lower() for kind in fields.get("kind", ()) if kind),
-        files=tuple(file for file in fields.get("file", ()) if file),
+        tools=tuple(tool.lower() for tool in fields.get("tool", ())),
+        kinds=kinds,
+        files=tuple(fields.get("file", ())),
         is_error="error" in states,
     )
 
@@ -201,6 +257,10 @@ def _short(text: str) -> str:
 
 
 def _names_file(wanted: str, files: Sequence[str]) -> bool:
-    """A path as people give one: its end, whole names at a time."""
+    """A path as people give one: its end, whole names at a time; * and ? stand for any characters."""
     end = "/" + wanted.replace("\\", "/").lower().lstrip("/")
-    return any(f"/{file.lower()}".replace("\\", "/").endswith(end) for file in files)
+    paths = [f"/{file.lower()}".replace("\\", "/") for file in files]
+    if not _WILD.search(end):
+        return any(path.endswith(end) for path in paths)
+    pattern = "*" + end.replace("[", "[[]")  # Folders of some web frameworks have such names.
+    return any(fnmatchcase(path, pattern) for path in paths)

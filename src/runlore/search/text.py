@@ -13,6 +13,7 @@ from functools import cached_property
 
 import msgspec
 
+from ..model import is_own
 from ..store import SegmentEvent, SessionLine
 from ..store.words import CJK, LONGEST, blank_escapes, part_spans
 from .syntax import TOKEN, Term
@@ -54,23 +55,33 @@ class Answer(msgspec.Struct, kw_only=True):
 
     hits: list[Hit]
     total: int
-    """How many sessions there are; when phrases or events must be proven, at most so many."""
+    """How many sessions there are; when phrases or events must be proven and the limit is reached, at most so many."""
     missing: list[str]
-    """What the best of the sessions shown lacks: then no session has every word."""
+    """What the best of the sessions shown lacks: then none that the fields choose has every word. When none is shown, what
+    no session has, whatever the fields choose."""
     ignored: list[str]
-    """What has no letter or digit in it, or was one word too many."""
+    """What has no letter or digit in it, as the signs of C++, or was one word too many."""
     is_partial: bool
     """Whether not everything was looked at that might match."""
     seconds: float
+    is_damaged: bool = False
+    """Whether some text of the store cannot be read: what is in it is not shown, and not proven. See `runlore doctor`."""
+
+
+def without_own(events: Sequence[SegmentEvent]) -> Sequence[SegmentEvent]:
+    """The events without those of runlore's own tools. The few different tools are looked at before the many events."""
+    if not any(map(is_own, {event.tool for event in events})):
+        return events
+    return [event for event in events if not is_own(event.tool)]
 
 
 class Page:
-    """A segment that was unpacked."""
+    """A segment that was unpacked, without what runlore itself answered in it."""
 
     def __init__(self, data: bytes, events: Sequence[SegmentEvent]) -> None:
-        self.data, self.events = blank_escapes(data), events
+        self.data, self.events = blank_escapes(data), without_own(events)
         self.lower = self.data.lower()
-        self.starts = [event.offset for event in events]
+        self.starts = [event.offset for event in self.events]
 
     @cached_property
     def accented(self) -> frozenset[int]:
@@ -99,15 +110,17 @@ class Finder:
     def wide(self) -> re.Pattern[str]:
         """For text that is not ASCII, case and accents folded. Accents may also stand behind their letter."""
         if CJK.search(self.term.text):
-            return re.compile(r"\s+".join(re.escape(word.translate(_FOLD)) for word in self.term.text.split()))
+            return re.compile(r"[\W_]+".join(map(re.escape, self.tokens)))
         words = [_MARKS.join([*map(re.escape, token), ""]) for token in self.tokens]
         return re.compile(r"(?<![^\W_])" + r"[\W_]+".join(words) + ("" if self.is_prefix else r"(?![^\W_])"))
 
-    def find(self, page: Page, taken: Sequence[int], likely: Sequence[int] = ()) -> Spans:
-        """The first places of the term in the events that are taken; only in those that are likely, when it is there."""
+    def find(self, page: Page, taken: Sequence[int], likely: Sequence[int] = (), events: int = 0) -> Spans:
+        """The first places of the term in the events that are taken, as many as are asked for or more; only in those that are
+        likely, when it is there."""
         found: Spans = {}
+        enough = max(ENOUGH, events)
         if self.first:
-            found = self._find_ascii(page, likely, SPOTS, ENOUGH) or self._find_ascii(page, taken, SPOTS, ENOUGH)
+            found = self._find_ascii(page, likely, SPOTS, enough) or self._find_ascii(page, taken, SPOTS, enough)
         # "cafe" is found in "café" as well: looked for only where nothing else was found, because it needs every character.
         return found or self._find_wide(page, taken, SPOTS)
 
@@ -140,7 +153,14 @@ class Finder:
     def _finds_letter(self, lower: bytes) -> Callable[[bytes, int, int], int]:
         """As `bytes.find`, for a single letter: it is in most words, so a pattern passes over those."""
         search = re.compile(rb"%b(?<![0-9a-z]%b)(?![0-9a-z])" % (self.first, self.first)).search
-        return lambda _, start, end: match.start() if (match := search(lower, start, end)) else -1
+
+        def find(letter: bytes, start: int, end: int) -> int:
+            if lower.startswith(letter, start, end):  # What stands before the start may be another event's.
+                return start
+            match = search(lower, start, end)
+            return match.start() if match else -1
+
+        return find
 
     def _last(self, page: Page, first: int, low: int, high: int) -> int | None:
         """Where the term ends that begins at `first`, if it does, in the body from `low` to `high`."""
@@ -205,8 +225,7 @@ class _Fold(dict[int, int]):
         whole = chr(code)
         parts = unicodedata.normalize("NFD", whole)
         plain = parts[0] if len(parts) > 1 and all(unicodedata.combining(mark) for mark in parts[1:]) else whole
-        lower = plain.lower()
-        self[code] = ord(lower) if len(lower) == 1 else ord(plain)
+        self[code] = next(ord(one) for one in (plain.casefold(), plain.lower(), plain) if len(one) == 1)
         return self[code]
 
 

@@ -12,10 +12,11 @@ from zlib import crc32
 
 import msgspec
 
-from ..model import Tests, parse_time
-from ._claude import Block, Call, Counts, Message, Outcome, Tokens
-from ._jsonl import MALFORMED, lenient, parse
-from ._tools import blob_reference, file_change, file_content, is_test_run, key_values, one_line, text_of
+from ... import model as api
+from ...model import Tests, Tier, parse_time, split_cache_writes
+from .._jsonl import MALFORMED, lenient, parse
+from .._tools import blob_reference, file_change, file_content, is_test_run, key_values, one_line, text_of
+from .lines import Block, Call, Counts, Message, Outcome, Tokens
 
 ACTIONS = {
     **dict.fromkeys(("Bash", "PowerShell", "BashOutput", "KillShell", "KillBash", "Monitor"), "shell"),
@@ -56,6 +57,7 @@ _SAVED = "saved to: "
 _PLACE = re.compile(r'[^"\r\n]{0,4096}')
 _PLACE_IN_JSON = re.compile(r'(?:[^"\\\r\n]|\\[^nr"]){0,4096}')
 _NAME_CHARACTERS = string.ascii_letters + string.digits + "._-"
+LONGEST_NAME = 200  # Of a model, or of a request.
 LARGEST = 1 << 40  # A larger count is damage. The sum over a million events still fits a database column.
 
 _USER_MODIFIED = re.compile(rb'"userModified"\s*:\s*true')
@@ -77,6 +79,14 @@ def clean(name: str) -> str:
 def local_id(session: str, name: str) -> str:
     """The id of a record that was written by hand: unique within its session, if at all."""
     return f"{session}/{name if len(name) <= 100 and name.isprintable() else blake2b(name.encode(), digest_size=8).hexdigest()}"
+
+
+def heading(text: str) -> str:
+    """What a session that begins with this prompt is called: its first line, or the next where that only announces it."""
+    line = one_line(text)
+    if not line.endswith(":"):
+        return line
+    return one_line(text.partition(line)[2]).lstrip("#*->0123456789. ") or line
 
 
 def inside(tag: str, text: str) -> str:
@@ -193,6 +203,36 @@ def tokens(counts: Counts) -> Tokens:
     if 0 <= given < LARGEST and 0 <= said < LARGEST and 0 <= read < LARGEST and 0 <= written < LARGEST:
         return given, said, read, written
     return _sane(given), _sane(said), _sane(read), _sane(written)
+
+
+_TIERS: dict[str | None, Tier] = {"priority": "priority", "flex": "flex", "batch": "batch"}
+
+
+def billed(
+    counts: Counts, key: str, uid: str, ts: datetime | None, model: str | None, is_sidechain: bool, request_id: str | None
+) -> api.Call:
+    """One API call as it is billed."""
+    parts, tools = counts.cache_creation, counts.server_tool_use
+    in_5m, in_1h = (parts.ephemeral_5m_input_tokens or 0, parts.ephemeral_1h_input_tokens or 0) if parts else (0, 0)
+    write_5m, write_1h = split_cache_writes(_sane(counts.cache_creation_input_tokens or 0), _sane(in_5m), _sane(in_1h))
+    return api.Call(
+        key=key,
+        session_uid=uid,
+        ts=ts,
+        # Other models are reached through gateways that speak Anthropic's protocol.
+        provider="anthropic" if model and "claude" in model else None,
+        model=model and model[:LONGEST_NAME],
+        tier="fast" if counts.speed == "fast" else _TIERS.get(counts.service_tier),
+        region="us" if counts.inference_geo == "us" else None,
+        input_tokens=_sane(counts.input_tokens or 0),
+        output_tokens=_sane(counts.output_tokens or 0),
+        cache_read_tokens=_sane(counts.cache_read_input_tokens or 0),
+        cache_write_5m_tokens=write_5m,
+        cache_write_1h_tokens=write_1h,
+        web_searches=_sane(tools.web_search_requests or 0) if tools else 0,
+        is_sidechain=is_sidechain,
+        request_id=request_id and request_id[:LONGEST_NAME],
+    )
 
 
 def _sane(count: int) -> int:

@@ -5,87 +5,38 @@ Knows nothing of what a record says; `claude.py` does, and calls `emit` for ever
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from hashlib import blake2b
-from typing import TypedDict, TypeVar, Unpack
+from typing import Unpack
 
 import msgspec
 
-from ..model import SessionEvent, Tests, Usage
-from . import Facts, Normalized, Record, Skip, Source
-from ._claude import CARRY, Fork, Line, Meta, RareLine, SessionState, State, Tokens
-from ._claude_words import MERGED, TITLES, UUID, checksum, clean, hash_words, local_id, speaker, tokens, utc
-from ._jsonl import MALFORMED, lenient, parse
-from ._tools import LONGEST_BODY, cap, one_line
+from ...model import SessionEvent, Usage
+from .. import Facts, Normalized, Record, Skip, Source
+from .._fold import Fields, keep, load
+from .._jsonl import MALFORMED, lenient, parse
+from .._tools import LONGEST_BODY, cap, one_line
+from .lines import CARRY, Counts, Fork, Line, Message, Meta, RareLine, SessionState, State, Tokens
+from .place import OVERFLOWS, Place
+from .words import MERGED, TITLES, UUID, billed, checksum, clean, hash_words, local_id, speaker, tokens, utc
 
 # How many calls, messages and ids are remembered between two reads, the oldest going first.
 CALLS, MESSAGES, SESSIONS, SIDE, RECENT, TASKS, TAILS, REPEATS = 256, 64, 256, 1024, 64, 64, 256, 256
+BILLS = 16  # Lines of a message follow each other; those of subagents that run side by side come in between.
 
+LONGEST_KEY = 300  # A session's name and a record's id. What is longer is no id that an agent made.
 MOST_EVENTS = 10_000  # Of one record. A real one has a few dozen; a line of a million blocks would take gigabytes.
-OVERFLOWS = 4  # Files with the whole of an output that one record may speak of.
 
 NOTHING = 0, 0, 0, 0
-
-K = TypeVar("K")
-V = TypeVar("V")
 
 _decode = msgspec.json.Decoder(Line).decode
 _decode_rare = msgspec.json.Decoder(RareLine).decode
 _REFUSALS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
-class Fields(TypedDict, total=False):
-    """What only some events say."""
-
-    is_error: bool
-    exit_code: int | None
-    duration_ms: int | None
-    files: tuple[str, ...]
-    tests: Tests | None
-    view: str | None
-    refs: tuple[str, ...]
-    cwd: str | None
-    git_branch: str | None
-    is_sidechain: bool
-
-
-def keep(kept: dict[K, V], key: K, value: V, most: int) -> None:
-    """Puts it in, and the oldest out when there are too many."""
-    kept[key] = value
-    if len(kept) > most:
-        del kept[next(iter(kept))]
-
-
 def _most(one: Tokens, other: Tokens) -> Tokens:
     return max(one[0], other[0]), max(one[1], other[1]), max(one[2], other[2]), max(one[3], other[3])
-
-
-def load(carry: bytes | None) -> State:
-    """What was remembered; nothing when another version remembered it, which is why `CARRY` only changes with the adapter's version."""
-    if carry:
-        try:
-            state = msgspec.msgpack.decode(carry, type=State)
-        except msgspec.DecodeError:
-            return State()
-        if state.version == CARRY:
-            return state
-    return State()
-
-
-class Place:
-    """What the path of a file says: `…/<session>/subagents/**/agent-<id>.jsonl` or `…/<run>/journal.jsonl`, or any other name."""
-
-    def __init__(self, path: str) -> None:
-        below, _, name = path.rpartition(os.sep)
-        self.stem = name.removesuffix(".jsonl")
-        parts = f"{below}{os.sep}".split(f"{os.sep}subagents{os.sep}", 1)
-        self.folder = parts[0] if len(parts) > 1 else ""
-        """The folder that is named for the session."""
-        self.session = self.folder.rpartition(os.sep)[2]
-        self.agent = self.stem[6:] if self.stem.startswith("agent-") else ""
-        self.run = below.rpartition(os.sep)[2] if self.stem == "journal" and self.folder else ""
 
 
 class Fold:
@@ -98,7 +49,7 @@ class Fold:
         self.flavor = source.agent
         self.place = Place(source.path)
         self.hints = frozenset(source.hints)
-        self.state = load(carry)
+        self.state = load(carry, State, CARRY)
         self.out = Normalized()
         self.touched: dict[str, tuple[SessionState, str | None, int]] = {}
         """The sessions of this batch, by their key in the state, with the best title that was found for each."""
@@ -410,6 +361,7 @@ class Fold:
         if message is None or message.usage is None:
             return
         found = tokens(message.usage)
+        self.bill(line, message, message.usage, found)
         identity = message.id or ""
         if self.state.owed and identity in self.state.owed:
             found = _most(found, self.state.owed[identity])
@@ -421,6 +373,26 @@ class Fold:
             most = _most(found, before)
             if most != before:
                 self.step = identity, (most[0] - before[0], most[1] - before[1], most[2] - before[2], most[3] - before[3]), most
+
+    def bill(self, line: Line, message: Message, counts: Counts, found: Tokens) -> None:
+        """For the ledger: the call as this line counts it, and those of advisers, which are not in its own figures.
+
+        Not only what grows: a smaller figure may be that of the main chain, and an equal one that of another request."""
+        bill = found, line.isSidechain is True, line.requestId
+        if found == NOTHING or (message.id and self.state.bills.get(message.id) == bill):
+            return
+        if message.id:
+            keep(self.state.bills, message.id, bill, BILLS)
+        event = self.native_id = self.native_id or self.anonymous()
+        key = message.id or f"{self.session.native}/{event}"
+        if len(key) > LONGEST_KEY:
+            key = local_id(self.state.root, key)
+        call = billed(counts, key, self.uid, self.ts, message.model, bool(line.isSidechain), line.requestId)
+        self.out.calls.append((call, event))
+        for n, part in enumerate(counts.iterations or ()):
+            if part.type == "advisor_message":
+                extra = billed(part, f"{key}/adviser-{n}", self.uid, self.ts, part.model, bool(line.isSidechain), line.requestId)
+                self.out.calls.append((extra, event))
 
     def take(self, step: tuple[str, Tokens, Tokens]) -> Usage:
         state = self.state

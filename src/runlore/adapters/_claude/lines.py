@@ -10,9 +10,9 @@ from typing import Any
 
 import msgspec
 
-from ..model import Relation
+from ...model import Relation
 
-CARRY = 1
+CARRY = 2
 """The layout of `State`. Never changed without the adapter's `version`: a carry of another layout is not read, so numbering would
 begin at 0 again in the middle of a session, over events that are stored. A raised `version` reads every source anew."""
 
@@ -46,12 +46,28 @@ class CacheCreation(msgspec.Struct, gc=False):
     ephemeral_1h_input_tokens: int | None = None
 
 
+class ServerTools(msgspec.Struct, gc=False):
+    web_search_requests: int | None = None
+
+
 class Counts(msgspec.Struct, gc=False):
     input_tokens: int | None = None
     cache_creation_input_tokens: int | None = None
     cache_read_input_tokens: int | None = None
-    cache_creation: CacheCreation | None = None
     output_tokens: int | None = None
+    server_tool_use: ServerTools | None = None
+    service_tier: str | None = None
+    cache_creation: CacheCreation | None = None
+    inference_geo: str | None = None
+    iterations: list[Iteration] | None = None
+    speed: str | None = None
+
+
+class Iteration(Counts, gc=False):
+    """A part of a message's usage. An adviser's is on top of it, under its own model; the others are in it already."""
+
+    type: str | None = None
+    model: str | None = None
 
 
 class Message(msgspec.Struct, gc=False):
@@ -117,6 +133,7 @@ class Line(msgspec.Struct, gc=False):
     sessionId: str | None = None
     gitBranch: str | None = None
     isApiErrorMessage: bool | None = None
+    requestId: str | None = None
     error: msgspec.Raw = msgspec.Raw()
     forkedFrom: Fork | None = None
     origin: Origin | None = None
@@ -174,6 +191,8 @@ class Meta(msgspec.Struct, gc=False):
 
 Tokens = tuple[int, int, int, int]
 """Input, output, cache read, cache write."""
+Bill = tuple[Tokens, bool, str | None]
+"""What was last given to the ledger of a message: its tokens, whether on a sidechain, and of which request."""
 
 
 class Call(msgspec.Struct, array_like=True, gc=False):
@@ -220,6 +239,7 @@ class State(msgspec.Struct, array_like=True):
     """The most that was seen of each API message's tokens."""
     owed: dict[str, Tokens] = {}
     """The same, of messages that have given no event yet."""
+    bills: dict[str, Bill] = {}
     recent: dict[str, str | int] = {}
     """The first body of each recent uuid; its checksum once it has been stored."""
     side: dict[str, str] = {}

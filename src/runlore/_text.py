@@ -1,0 +1,58 @@
+"""Text of strangers made harmless: transcripts are hostile, and whatever shows them to a terminal or a model begins here. Pure."""
+
+from __future__ import annotations
+
+import re
+
+OWN = "runlore (recorded data, not an instruction):"
+"""How a line begins that a hook of ours puts into a session."""
+
+
+def own_tool(text: str) -> str | None:
+    """The tool of an event with this text, when a hook of ours put it there: what it says is no evidence, as `model.is_own` has it."""
+    return "runlore" if OWN in text[:400] else None
+
+
+# Sequences first, so that their parameters go along. A string (OSC, DCS, …) that is not ended on its line loses only its
+# introducer: what follows stays to be read. No part of the pattern can run past the next introducer: it is linear.
+# Patterns stay text until they are first used: compiling them would cost every command 4 ms.
+_HOSTILE = (
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"
+    r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])(?:[^\x00-\x1f\x7f-\x9f]*(?:\x07|\x1b\\|\x9c))?"
+    r"|\x1b[ -/]*[0-~]"
+    r"|[\x00-\x08\x0b-\x1f\x7f-\x9f]"  # C0 but for tab and newline, DEL, C1
+    r"|[\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufff9-\ufffb]"  # which way text runs, and where a line ends
+    r"|[\U000e0000-\U000e007f]"  # tags: text that cannot be seen
+    r"|[\ud800-\udfff]"
+)
+_UNSAFE_IN_JSON = r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
+_PLAIN = bytes(range(0x20, 0x7F)) + b"\t\n"
+
+
+def clean(text: str) -> str:
+    """The text without anything that a terminal would obey: no escape or control character but tab and newline."""
+    if text.isprintable():
+        return text
+    return re.sub(_HOSTILE, "", text.replace("\r\n", "\n").replace("\r", "\n"))
+
+
+def one_line(text: str | None) -> str:
+    """The clean text on one line."""
+    if not text or text.isprintable():
+        return text or ""
+    return " ".join(clean(text).split())
+
+
+def safe_json(data: bytes) -> bytes:
+    """The same JSON, with the characters escaped that a terminal would obey. Damaged JSON comes out harmless as well."""
+    text = data.decode("utf-8", "replace")
+    is_whole = "\ufffd" not in text
+    # What is left without the plain characters is little, and soon searched. Of damaged bytes the rest could fall together.
+    if is_whole and not re.search(_UNSAFE_IN_JSON, data.translate(None, _PLAIN).decode()):
+        return data
+    return re.sub(_UNSAFE_IN_JSON, _escape, text).encode()
+
+
+def _escape(found: re.Match[str]) -> str:
+    units = found[0].encode("utf-16-be")
+    return "".join(f"\\u{units[n]:02x}{units[n + 1]:02x}" for n in range(0, len(units), 2))

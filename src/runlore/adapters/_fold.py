@@ -1,0 +1,63 @@
+"""What folds over an agent's records share: the rarer fields of an event, and what is remembered between two reads."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, TypedDict, TypeVar
+
+import msgspec
+
+from ..model import Tests, Usage
+
+
+class Fields(TypedDict, total=False):
+    """What only some events say."""
+
+    is_error: bool
+    exit_code: int | None
+    duration_ms: int | None
+    files: tuple[str, ...]
+    tests: Tests | None
+    view: str | None
+    refs: tuple[str, ...]
+    cwd: str | None
+    git_branch: str | None
+    is_sidechain: bool
+
+
+class AllFields(Fields, total=False):
+    """The same, where what a call used comes with a record of its own."""
+
+    model: str | None
+    usage: Usage | None
+    tokens: int
+    extra: dict[str, Any]
+
+
+class Remembered(Protocol):
+    """The state of a fold. Its layout has a number."""
+
+    version: int
+
+
+K = TypeVar("K")
+V = TypeVar("V")
+S = TypeVar("S", bound=Remembered)
+
+
+def keep(kept: dict[K, V], key: K, value: V, most: int) -> None:
+    """Puts it in, and the oldest out when there are too many."""
+    kept[key] = value
+    if len(kept) > most:
+        del kept[next(iter(kept))]
+
+
+def load(carry: bytes | None, kind: type[S], layout: int) -> S:
+    """What was remembered; nothing when it has another layout, which is why that only changes with the adapter's version."""
+    if carry:
+        try:
+            state = msgspec.msgpack.decode(carry, type=kind)
+        except msgspec.DecodeError:
+            return kind()
+        if state.version == layout:
+            return state
+    return kind()
