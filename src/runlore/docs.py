@@ -77,7 +77,10 @@ def _walk(command: click.Command, name: str, parent: click.Context | None) -> It
 
 def agents_page() -> str:
     """One row for each adapter that comes with runlore."""
-    rows = ["| agent | name | sessions are read from | variables | deletes after | about |", "|---|---|---|---|---|---|"]
+    rows = [
+        "| agent | name | sessions are read from | variables | deletes after | does not tell | about |",
+        "|---|---|---|---|---|---|---|",
+    ]
     for name, adapter in adapters.load().items():
         if not Path(adapters.__file__).with_name(f"{name}.py").is_file():
             continue  # of another package, which documents it
@@ -85,7 +88,7 @@ def agents_page() -> str:
         roots = ", ".join(f"`{root}`" for root in adapter.roots)
         variables = ", ".join(f"`{root[1:].partition('/')[0]}`" for root in adapter.roots if root.startswith("$"))
         days = f"{adapter.keeps_days} days" if adapter.keeps_days else ""
-        cells = (adapter.label, f"`{name}`", roots, variables, days, about)
+        cells = (adapter.label, f"`{name}`", roots, variables, days, ", ".join(adapters.lacks(adapter)), about)
         rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return _page("Agents", "The agents whose sessions runlore reads. It never writes to their files.", ["\n".join(rows)])
 

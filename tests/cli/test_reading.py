@@ -385,6 +385,13 @@ def test_agents_tells_where_it_looks_and_what_is_stored(run: Run, stored: Path) 
     assert run("agents").stdout.endswith(" ~/.toy\n")
 
 
+def test_agents_tells_what_an_agent_does_not(run: Run, toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert json.loads(run("agents", "--json").stdout)[0]["lacks"] == []
+    monkeypatch.setattr(Toy, "lacks", ("tokens", "times"), raising=False)
+    assert json.loads(run("agents", "--json").stdout)[0]["lacks"] == ["tokens", "times"]
+    assert "tokens, times" in run("agents").stdout
+
+
 def test_agents_works_before_the_first_sync(run: Run, toy: Toy) -> None:
     (row,) = json.loads(run("agents", "--json").stdout)
     assert (row["sessions"], row["last_sync"], row["roots"][0]["exists"]) == (0, None, False)

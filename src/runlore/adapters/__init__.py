@@ -144,7 +144,9 @@ class Adapter(Protocol):
     """What runlore asks of an agent's adapter. `adapters/_jsonl.py` answers most of it for files of JSON lines.
 
     An adapter whose sources are no files of their own, say the sessions of one database, also has `refresh(source)`: the source as it
-    is now, or None when it is gone. Such a source is named as if it lay below what it is in."""
+    is now, or None when it is gone. Such a source is named as if it lay below what it is in.
+
+    One whose agent leaves out of its files what others tell has `lacks`, the plain words for it: ("tokens", "times")."""
 
     name: str
     """The flavor, and the prefix of its sessions' uids: the module's name."""
@@ -190,6 +192,11 @@ def integration(name: str) -> Integration:
     if made is None:
         raise ConfigError(f"runlore does not know how to add itself to {adapter.label}")
     return made
+
+
+def lacks(adapter: Adapter) -> tuple[str, ...]:
+    """What this agent's files never tell, in words for people; nothing when they tell what is usual."""
+    return tuple(getattr(adapter, "lacks", ()))
 
 
 @cache

@@ -14,8 +14,8 @@ import msgspec
 from ..model import Relation, SessionEvent
 from . import Facts, Normalized, Record, Skip, Source
 from ._fold import AllFields, keep, load
-from ._grok_pick import clean, moment, number, pick
 from ._jsonl import MALFORMED, parse
+from ._pick import clean, moment, number, pick
 from ._tools import blob_reference, cap, file_change, file_content, is_test_run, key_values, one_line, test_counts, text_of
 
 CARRY = 1

@@ -12,7 +12,7 @@ from typing import Any
 from . import _grok_words as words
 from ._fold import keep
 from ._grok_fold import CALLS, Call, Fold
-from ._grok_pick import moment, pick
+from ._pick import moment, pick
 from ._tools import key_values, test_counts, text_of
 
 STEERING = "interjection"

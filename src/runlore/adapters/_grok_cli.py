@@ -14,8 +14,8 @@ from .. import model as api
 from ..model import SessionEvent, Tests, Usage
 from . import Facts, Normalized, Record, Skip
 from ._fold import keep, load
-from ._grok_pick import clean, number, pick, time_of
 from ._jsonl import MALFORMED, parse
+from ._pick import clean, number, pick, time_of
 from ._tools import blob_reference, cap, file_change, file_content, is_test_run, key_values, one_line, test_counts, text_of
 
 CARRY = 1

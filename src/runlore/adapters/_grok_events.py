@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ._grok_fold import Fold
-from ._grok_pick import number, pick, time_of
+from ._pick import number, pick, time_of
 
 ANSWER_MS = 50  # Nobody answers sooner. What a rule allows or cancels has been seen to take 0 to 3 ms.
 SILENT = (

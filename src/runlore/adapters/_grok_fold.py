@@ -17,9 +17,9 @@ import msgspec
 from ..model import Relation, SessionEvent
 from . import Facts, Normalized, Source
 from ._fold import AllFields, keep, load
-from ._grok_pick import clean, milliseconds, pick
 from ._jsonl import parse
 from ._objects import Objects
+from ._pick import clean, milliseconds, pick
 from ._tools import cap, one_line
 
 CARRY = 2

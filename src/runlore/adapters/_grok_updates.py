@@ -8,7 +8,7 @@ from .. import model as api
 from . import _grok_words as words
 from ._fold import keep
 from ._grok_fold import CALLS, TURNS, Call, Fold, is_uuid
-from ._grok_pick import clean, moment, number, pick
+from ._pick import clean, moment, number, pick
 from ._tools import key_values, test_counts, text_of
 
 

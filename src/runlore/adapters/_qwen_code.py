@@ -13,9 +13,9 @@ from ..model import Usage, format_time
 from . import Source
 from ._fold import keep, load
 from ._gemini_cli import words
-from ._gemini_cli.fold import CALLS, Call, Fold, State
-from ._grok_pick import clean, number, pick, time_of
 from ._jsonl import parse
+from ._pick import clean, number, pick, time_of
+from ._stream import CALLS, Call, Fold, State, identifier
 from ._tools import key_values, one_line, text_of
 
 CARRY = 1
@@ -63,7 +63,7 @@ class Reader(Fold[Chat]):
 
     def aside(self, name: str, data: bytes) -> None:
         about = next((value for value, _, _ in parse(data) if isinstance(value, dict)), {})
-        self.state.call = words.identifier(pick(about, "toolUseId", of=str)) or self.state.call
+        self.state.call = identifier(pick(about, "toolUseId", of=str)) or self.state.call
         self.name(pick(about, "description", of=str), 2)
 
     def line(self, value: dict[str, Any]) -> None:
@@ -72,7 +72,7 @@ class Reader(Fold[Chat]):
         named = pick(value, "sessionId", of=str)
         stem = self.file.removesuffix(".jsonl")
         self.session(stem if _UUID.match(stem) or self.above else named)
-        uuid = words.identifier(value.get("uuid"))
+        uuid = identifier(value.get("uuid"))
         if uuid is not None:
             name = self.named(uuid)
             stamp = self.stamp()
@@ -98,7 +98,7 @@ class Reader(Fold[Chat]):
         """What a record says of where it stands."""
         state = self.state
         if "parentUuid" in value:
-            above = words.identifier(value["parentUuid"])
+            above = identifier(value["parentUuid"])
             self.parent = self.reference(self.named(above)) if above else None
         state.cwd = state.cwd or pick(value, "cwd", of=str)
         state.branch = pick(value, "gitBranch", of=str) or state.branch
@@ -199,7 +199,7 @@ class Reader(Fold[Chat]):
         """A thought, a call or a result."""
         if (call := pick(part, "functionCall", of=dict)) is not None:
             found = words.describe(call.get("name"), call.get("args"))
-            call_id = words.identifier(call.get("id"))
+            call_id = identifier(call.get("id"))
             self.emit(
                 found.kind, found.body, "functionCall", found.summary, "assistant", found.tool, call_id, found.action, files=found.files
             )
@@ -224,9 +224,7 @@ class Reader(Fold[Chat]):
             if response is not None:
                 self.result(part, response)
             elif words.is_said(part) and (text := words.shown(part)).strip():
-                self.emit(
-                    "lifecycle", text, "tool_result/more", None, "tool", call_id=words.identifier(about.get("callId")), view="context"
-                )
+                self.emit("lifecycle", text, "tool_result/more", None, "tool", call_id=identifier(about.get("callId")), view="context")
         if not self.count and about:
             self.result({}, {"id": about.get("callId")})
         elif not self.count:
@@ -234,7 +232,7 @@ class Reader(Fold[Chat]):
 
     def result(self, part: dict[str, Any], response: dict[str, Any]) -> None:
         about = pick(self.value, "toolCallResult", of=dict) or {}
-        call_id = words.identifier(response.get("id")) or words.identifier(about.get("callId"))
+        call_id = identifier(response.get("id")) or identifier(about.get("callId"))
         call = self.state.calls.get(call_id or "")
         if call is None:
             found = words.describe(response.get("name"), None)

@@ -47,6 +47,7 @@ class Adapter:
     version = 1
     roots: tuple[str, ...] = ("$CRUSH_GLOBAL_DATA", "$XDG_DATA_HOME/crush", "~/.local/share/crush", "~/AppData/Local/crush")
     keeps_days: int | None = None
+    lacks = ("tokens of a request",)
     refused: Sequence[ReadError] = ()
     """What the last `discover` could not look at: nothing below these paths is known to be gone."""
 

@@ -86,7 +86,7 @@ class Adapter(JsonLines):
         if not any(word in line for word in (b"checkpoint_file", b'"truncated":true', b'"truncated": true')):
             return
         from . import _grok_words as words
-        from ._grok_pick import pick
+        from ._pick import pick
 
         update = words.update_in(line)
         folder = os.path.dirname(source.path)

@@ -39,6 +39,7 @@ def command(is_json: bool) -> None:
         Column("SIZE", [size(row["source_bytes"]) for row in rows], right=True),
         Column("SYNCED", [ago(row["last_sync"], now) if row["last_sync"] else "never" for row in rows]),
         Column("DELETES", [f"after {row['keeps_days']} days" if row["keeps_days"] else "" for row in rows], leaves=1),
+        Column("DOES NOT TELL", [", ".join(row["lacks"]) for row in rows], leaves=3),
         Column("LOOKED FOR IN", [describe_roots(row) for row in rows]),
     ]
     head, *lines = table(columns)
@@ -57,6 +58,7 @@ def describe(name: str, config: settings.Config, store: Store | None) -> dict[st
         "enabled": setting is None or setting.enabled,
         "roots": [{"path": str(root), "exists": root.is_dir(), "machine": machine} for root, machine in roots],
         "keeps_days": adapter.keeps_days,
+        "lacks": list(adapters.lacks(adapter)),
         "sources": len(sources),
         "sessions": store.count(Filter(agent=name, parents_only=False)) if store else 0,
         "source_bytes": sum(state.source.size for state in sources.values()),

@@ -15,8 +15,8 @@ import msgspec
 
 from ...errors import ReadError
 from .. import Source
-from .._grok_pick import milliseconds, pick
 from .._jsonl import LONGEST, parse, read_small, to_json
+from .._pick import milliseconds, pick
 from .words import around_in, loads, results_in, spoken
 
 SMALL = 16 << 20  # Bytes of a file that says something of many tasks.

@@ -13,8 +13,8 @@ from ... import model as api
 from ...model import Relation, SessionEvent
 from .. import Facts, Normalized, Source
 from .._fold import AllFields, keep
-from .._grok_pick import clean, moment, pick
 from .._objects import REFUSALS, Objects, decode
+from .._pick import clean, moment, pick
 from .._tools import cap, one_line
 
 CALLS, REPEATS = 256, 256  # That are remembered between two reads, the oldest going first.

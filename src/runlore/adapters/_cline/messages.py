@@ -9,7 +9,7 @@ import msgspec
 from ...model import to_units
 from .. import Source
 from .._fold import keep, load
-from .._grok_pick import pick, time_of
+from .._pick import pick, time_of
 from . import words
 from .fold import CALLS, Call, Fold, State, time_at
 

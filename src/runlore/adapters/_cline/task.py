@@ -11,7 +11,7 @@ import msgspec
 from ...model import to_units
 from .. import LOST, Skip, Source
 from .._fold import keep, load
-from .._grok_pick import pick
+from .._pick import pick
 from .._tools import key_values, text_of
 from . import words
 from .fold import CALLS, Call, Fold, State, time_at

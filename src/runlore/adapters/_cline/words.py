@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from ...model import Tests, Usage
-from .._grok_pick import number, pick
+from .._pick import number, pick
 from .._tools import blob_reference, file_change, file_content, is_test_run, key_values, one_line, test_counts, text_of, without_base64
 
 # Tools as the timeline calls them, and as the model does.

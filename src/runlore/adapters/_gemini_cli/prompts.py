@@ -14,8 +14,8 @@ import msgspec
 from ...model import SessionEvent
 from .. import Facts, Normalized, Record, Skip, Source
 from .._fold import keep, load
-from .._grok_pick import clean, number, pick, time_of
 from .._jsonl import parse
+from .._pick import clean, number, pick, time_of
 from .._tools import cap, one_line
 from . import words
 

@@ -10,11 +10,11 @@ import msgspec
 from ... import model as api
 from .. import Source
 from .._fold import keep, load
-from .._grok_pick import clean, pick, time_of
 from .._jsonl import to_json
+from .._pick import clean, pick, time_of
+from .._stream import CALLS, Call, Fold, State, identifier
 from .._tools import key_values, text_of
 from . import words
-from .fold import CALLS, Call, Fold, State
 
 CARRY = 1
 """The layout of `Chat`; changed only together with the adapter's `version`."""
@@ -126,7 +126,7 @@ class Reader(Fold[Chat]):
         """The messages as the program wrote them anew. Those that are missing have left the model's context; what is new stands for
         them; results that are masked were emptied."""
         state, raw, begun = self.state, self.raw, self.count
-        keys = {key for message in messages if (key := words.identifier(pick(message, "id", of=str)))}
+        keys = {key for message in messages if (key := identifier(pick(message, "id", of=str)))}
         said = {words.stamp(words.said(message.get("content"))[0]) for message in _dicts(messages)}
         turns = [(key, told) for key, told in state.told.items() if told.is_turn and not told.is_gone]
         # The same words with another id are the same message.
@@ -167,19 +167,19 @@ class Reader(Fold[Chat]):
         return messages[first:]
 
     def key_of(self, message: Any) -> str:
-        return words.identifier(pick(message, "id", of=str)) or ""
+        return identifier(pick(message, "id", of=str)) or ""
 
     def masked(self, message: Any) -> list[str]:
         """The calls whose results are masked in this message, and were not before."""
         calls = [(pick(call, "id", of=str), call.get("result")) for call in _dicts(pick(message, "toolCalls", of=list))]
         parts = _dicts(words.listed(message.get("content")) if isinstance(message, dict) else None)
         calls += [(pick(part, "functionResponse", "id", of=str), part) for part in parts if "functionResponse" in part]
-        names = [words.identifier(call_id) or "" for call_id, found in calls if words.is_masked(found)]
+        names = [identifier(call_id) or "" for call_id, found in calls if words.is_masked(found)]
         return [name for name in names if name and ((call := self.state.calls.get(name)) is None or not call.is_cleared)]
 
     def rewind(self, target: Any) -> None:
         """A person went back to before a message. What came since stays, on a line that was left."""
-        state, name = self.state, words.identifier(target)
+        state, name = self.state, identifier(target)
         keys = [key for key, told in state.told.items() if not told.is_gone]
         if name in keys:
             removed = [state.told[key] for key in keys[keys.index(name) :]]
@@ -203,7 +203,7 @@ class Reader(Fold[Chat]):
 
     def message(self, value: dict[str, Any], is_again: bool = False) -> None:
         state = self.state
-        key = words.identifier(value.get("id"))
+        key = identifier(value.get("id"))
         if key is not None:
             key = key.lstrip("~") or "unknown"
             if is_again:
@@ -334,7 +334,7 @@ class Reader(Fold[Chat]):
     # Tools.
 
     def call_id(self, call: dict[str, Any], instead: str) -> str:
-        return words.identifier(call.get("id")) or instead
+        return identifier(call.get("id")) or instead
 
     def tool(self, call: Any, n: int) -> None:
         name = f"{self.native_id}/{n}"

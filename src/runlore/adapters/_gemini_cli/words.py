@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from ...model import Tests, Usage
-from .._grok_pick import number, pick
+from .._pick import number, pick
 from .._tools import blob_reference, file_change, file_content, is_test_run, key_values, one_line, test_counts, text_of
 
 ACTIONS = {
@@ -80,13 +80,6 @@ def is_wrapped(text: str) -> bool:
 def stamp(text: str) -> bytes:
     """What tells one text from another, however it is wrapped."""
     return blake2b("".join(text.split()).encode("utf-8", "replace"), digest_size=8).digest()
-
-
-def identifier(value: Any) -> str | None:
-    """An id as it is written; a longer one than any agent makes stands for itself by its hash."""
-    if not isinstance(value, str) or not value.strip():
-        return None
-    return value if len(value) <= 200 and value.isprintable() else blake2b(value.encode("utf-8", "replace"), digest_size=16).hexdigest()
 
 
 # Calls.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from .._grok_pick import number, pick
+from .._pick import number, pick
 from .._sqlite import columns, rows
 from .shelf import Found, Message, in_order, is_finished, is_stale, time_in
 

@@ -14,8 +14,8 @@ from ... import model as api
 from ...model import Relation, SessionEvent, Usage
 from .. import Facts, Normalized, Record, Skip, Source
 from .._fold import AllFields, keep, load
-from .._grok_pick import clean, moment, number, pick
 from .._jsonl import MALFORMED, parse, to_json
+from .._pick import clean, moment, number, pick
 from .._tools import cap, key_values, one_line, text_of
 from . import words
 

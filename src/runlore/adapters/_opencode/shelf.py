@@ -9,8 +9,8 @@ from typing import Any, Protocol
 
 import msgspec
 
-from .._grok_pick import number, pick
 from .._jsonl import LONGEST, to_json
+from .._pick import number, pick
 
 UNIT = 8192
 """About how many bytes a message takes with its parts. A session's size is told as so many for each, for the true one is only known

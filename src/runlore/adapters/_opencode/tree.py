@@ -17,8 +17,8 @@ from typing import Any
 import msgspec
 
 from ...errors import ReadError
-from .._grok_pick import pick
 from .._jsonl import LONGEST, MALFORMED, note_refusal, parse, read_small
+from .._pick import pick
 from .shelf import Found, Message, in_order, is_finished, is_stale, time_in
 
 LATE = 1 << 50  # The time of a message that does not say when it was made: after all others.

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from ...model import Tests, Usage
-from .._grok_pick import number, pick
+from .._pick import number, pick
 from .._tools import blob_reference, file_change, file_content, is_test_run, key_values, one_line, test_counts, text_of
 
 ACTIONS = {

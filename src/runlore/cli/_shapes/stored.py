@@ -19,6 +19,7 @@ class Agent(Value):
     """An agent that runlore can read.
 
     keeps_days: after so many it deletes its transcripts
+    lacks: what its files never tell
     """
 
     name: str
@@ -26,6 +27,7 @@ class Agent(Value):
     enabled: bool
     roots: list[Root]
     keeps_days: int | None
+    lacks: list[str]
     sources: int
     sessions: int
     source_bytes: int

@@ -1,25 +1,32 @@
-"""The fold over one file: which session it is, what a record is called, what it follows. Knows JSON and no agent's words.
+"""The fold over one stream of records: which session it is, what a record is called, what it follows. No agent's words.
 
-Two agents derive from it: one whose messages are told again as they grow, and one whose records name the record that they follow.
+Derived from by agents whose messages are told again as they grow, whose records name the record that they follow, and by others.
 """
 
 from __future__ import annotations
 
 import os
 from hashlib import blake2b
-from typing import Generic, TypeVar, Unpack
+from typing import Any, Generic, TypeVar, Unpack
 
 import msgspec
 
-from ...model import Relation, SessionEvent
-from .. import Facts, Normalized, Source
-from .._fold import AllFields, keep
-from .._grok_pick import clean
-from .._objects import Objects
-from .._tools import cap, one_line
+from ..model import Relation, SessionEvent
+from . import Facts, Normalized, Source
+from ._fold import AllFields, keep
+from ._objects import Objects
+from ._pick import clean
+from ._tools import cap, one_line
 
 # What is remembered between two reads, the oldest going first.
 CALLS, REPEATS = 500, 256
+
+
+def identifier(value: Any) -> str | None:
+    """An id as it is written; a longer one than any agent makes stands for itself by its hash."""
+    if not isinstance(value, str) or not value.strip():
+        return None
+    return value if len(value) <= 200 and value.isprintable() else blake2b(value.encode("utf-8", "replace"), digest_size=16).hexdigest()
 
 
 class Call(msgspec.Struct, array_like=True, gc=False):
