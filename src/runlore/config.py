@@ -28,6 +28,12 @@
     [attention]                           # when `runlore live` points at a run
     retries = 3
 
+    [quality]                             # which sessions count as real work
+    trivial_calls = 2                     # with fewer calls, no edit and one prompt: trivial
+    one_shot_calls = 5                    # with one prompt and no more calls than this: one-shot
+    pace_s = 2.0                          # prompts that come faster than this after an answer were typed by a program
+    automated = ["Summarize this log*"]   # prompts (globs) of your own programs
+
     [redact]
     enabled = true
     rules = [{ name = "acme", pattern = "ACME-[0-9]{8}" }]
@@ -102,6 +108,19 @@ class Attention(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     steps: int = 20
 
 
+class Quality(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where one kind of session ends and the next begins."""
+
+    trivial_calls: Annotated[int, msgspec.Meta(ge=0)] = 2
+    one_shot_calls: Annotated[int, msgspec.Meta(ge=0)] = 5
+    pace_s: Annotated[float, msgspec.Meta(ge=0)] = 2.0
+    automated: list[str] = []
+
+    def is_automated(self, prompt: str) -> bool:
+        """Whether a session that begins with this prompt is one of the user's own programs."""
+        return any(fnmatchcase(prompt, pattern) for pattern in self.automated)
+
+
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The whole configuration. `home` is where runlore keeps its own files, for this user alone."""
 
@@ -113,6 +132,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     exclude: Exclude = Exclude()
     redact: Redact = Redact()
     attention: Attention = Attention()
+    quality: Quality = Quality()
     budget: Budget = Budget()
     prices: dict[str, Any] = {}
     """By model, as in the file: read by `billing` when something is priced."""

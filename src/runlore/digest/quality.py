@@ -1,0 +1,66 @@
+"""What kind of session it was: real work, trivial, automated, one-shot, or a subagent's.
+
+A pure function over events. The limits are the user's (`[quality]` in config.toml). Nobody can know who typed a prompt; a program is
+known by the pace at which it answers, by prompts that read like a system prompt, or by what the user says of his own programs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+
+from ..config import Quality as Limits
+from ..model import Relation, SessionEvent, is_own
+from ..timeline import active, is_prompt
+from . import Quality
+
+LONG_PROMPT = 60
+"""Words. People who begin with a role say little more than that; programs go on with a page of rules."""
+DEFAULT = Limits()
+FEWEST_GAPS = 3
+"""Fewer may be prompts that a person typed while the agent was at work."""
+_ROLE = re.compile(r"(?:you are|you're|act as|your (?:task|job|role) is) (?:a|an|the|to)\b", re.IGNORECASE)
+
+
+def quality(
+    events: Iterable[SessionEvent], bodies: Mapping[int, str], relation: Relation | None = None, limits: Limits = DEFAULT
+) -> Quality:  # fmt: skip
+    """The class of a session. `relation` is the session's own: a subagent's session is one whatever it holds."""
+    line = active(event for event in events if event.origin is None)
+    if relation == "subagent" or (line and all(event.is_sidechain for event in line)):
+        return "subagent"
+    prompts = [event for event in line if is_prompt(event) and not event.is_sidechain]
+    calls = [event for event in line if event.is_call and not is_own(event.tool)]
+    if _is_automated(prompts, line, bodies, limits):
+        return "automated"
+    if len(prompts) <= 1:
+        if len(calls) < limits.trivial_calls and not any(event.kind == "edit" for event in calls):
+            return "trivial"
+        if len(calls) <= limits.one_shot_calls:
+            return "one_shot"
+    return "real"
+
+
+def _is_automated(prompts: list[SessionEvent], line: list[SessionEvent], bodies: Mapping[int, str], limits: Limits) -> bool:
+    if not prompts:
+        return False
+    first = bodies.get(prompts[0].seq, prompts[0].summary or "").strip()
+    if limits.is_automated(first):
+        return True
+    if len(prompts) == 1:
+        return _ROLE.match(first) is not None and len(first.split(maxsplit=LONG_PROMPT)) > LONG_PROMPT
+    return _is_of_program(prompts, line, timedelta(seconds=limits.pace_s))
+
+
+def _is_of_program(prompts: list[SessionEvent], line: list[SessionEvent], pace: timedelta) -> bool:
+    """Whether every prompt but the first came sooner after the agent's last word than anyone types."""
+    starts = {event.seq for event in prompts[1:]}
+    last = None
+    gaps = []
+    for event in line:
+        if event.seq in starts and event.ts is not None and last is not None:
+            gaps.append(event.ts - last)
+        elif event.role in ("assistant", "tool"):
+            last = event.ts or last
+    return len(gaps) >= FEWEST_GAPS and len(gaps) == len(starts) and all(timedelta(0) <= gap < pace for gap in gaps)

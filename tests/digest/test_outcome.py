@@ -1,0 +1,161 @@
+"""How a session ended: what is evidence, what outweighs what, and what is none."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runlore.digest import Outcome
+from runlore.digest.outcome import outcome
+from runlore.model import SessionEvent, Tests
+from tests.digest.sessions import UID, session
+
+Turn = tuple[str, str, dict[str, Any]]
+
+
+def run_of_tests(passed: int = 0, failed: int = 0) -> Turn:
+    code = 1 if failed else 0
+    return (
+        "pytest -q",
+        f"{passed} passed, {failed} failed",
+        {"kind": "test_run", "exit_code": code, "tests": Tests(passed=passed, failed=failed)},
+    )
+
+
+EDIT: Turn = ("calc.py\n+return a", "done", {"action": "edit", "kind": "edit", "files": ["calc.py"]})
+COMMIT: Turn = ("git commit -m fix", "[main 1a2b3c4] fix", {"exit_code": 0})
+BROKEN: Turn = ("python run.py", 'Traceback (most recent call last):\n  File "run.py", line 1\nValueError: no', {"exit_code": 1})
+
+
+def judge(*turns: Turn, then: tuple[tuple[str, str], ...] = (), before: tuple[tuple[str, str], ...] = ()) -> Outcome:
+    """The outcome of calls, with messages (kind, text) before and after them."""
+    events, bodies = session(*turns)
+    shift = len(before)
+    moved = [SessionEvent(**{**_fields(event), "seq": event.seq + shift}) for event in events]
+    texts = {seq + shift: body for seq, body in bodies.items()}
+    for n, (kind, text) in enumerate((*before, *then)):
+        seq = n if n < shift else n - shift + shift + len(events)
+        role = "assistant" if kind == "assistant_msg" else "user"
+        moved.append(SessionEvent(session_uid=UID, seq=seq, kind=kind, role=role, summary=text, is_error=kind == "error"))
+        texts[seq] = text
+    return outcome(moved, texts)
+
+
+def _fields(event: SessionEvent) -> dict[str, Any]:
+    return {name: getattr(event, name) for name in event.__struct_fields__}
+
+
+def test_tests_that_pass_after_the_last_edit_are_a_success() -> None:
+    found = judge(EDIT, run_of_tests(passed=3))
+    assert (found.verdict, found.level, found.evidence) == ("success", "test", (3,))
+
+
+def test_tests_that_fail_after_the_last_edit_are_a_failure() -> None:
+    found = judge(EDIT, run_of_tests(failed=3))
+    assert (found.verdict, found.level, found.evidence) == ("fail", "test", (3,))
+
+
+def test_tests_before_the_last_edit_prove_nothing() -> None:
+    assert judge(run_of_tests(passed=3), EDIT).verdict == "unknown"
+    assert judge(run_of_tests(failed=3), EDIT).verdict == "unknown"
+
+
+def test_nothing_is_a_success_after_a_failing_test() -> None:
+    thanks = (("user_msg", "fix it"),)
+    assert judge(run_of_tests(failed=1), EDIT, COMMIT).verdict == "unknown"
+    assert judge(run_of_tests(failed=1), EDIT, before=thanks, then=(("user_msg", "thanks, perfect"),)).verdict != "success"
+
+
+def test_a_commit_after_the_last_edit_is_a_success() -> None:
+    assert judge(EDIT, COMMIT).level == "shipped"
+    assert judge(COMMIT, EDIT).verdict == "unknown"
+
+
+def test_a_commit_that_was_refused_is_none() -> None:
+    refused: Turn = ("git commit -m fix", "error: pathspec", {"exit_code": 1})
+    assert judge(EDIT, refused).verdict != "success"
+
+
+@pytest.mark.parametrize("text", ["Thanks!", "perfect, that fixed it", "LGTM", "great, it works"])
+def test_words_of_thanks_are_a_success(text: str) -> None:
+    found = judge(EDIT, before=(("user_msg", "fix it"),), then=(("assistant_msg", "Done."), ("user_msg", text)))
+    assert (found.verdict, found.level) == ("success", "said")
+
+
+@pytest.mark.parametrize("text", ["that's wrong", "still failing", "It doesn’t work", "please revert that"])
+def test_words_of_rejection_are_a_failure(text: str) -> None:
+    found = judge(EDIT, before=(("user_msg", "fix it"),), then=(("assistant_msg", "Done."), ("user_msg", text)))
+    assert (found.verdict, found.level) == ("fail", "said")
+
+
+@pytest.mark.parametrize("text", ["lookup the token", "greatest common divisor", "does that work?", "not perfect", "add networking"])
+def test_parts_of_words_questions_and_negations_say_nothing(text: str) -> None:
+    found = judge(EDIT, before=(("user_msg", "fix it"),), then=(("assistant_msg", "Done."), ("user_msg", text), ("assistant_msg", "Well.")))
+    assert found.verdict == "unknown"
+
+
+def test_words_that_were_acted_upon_say_nothing_about_the_end() -> None:
+    found = judge(EDIT, before=(("user_msg", "fix it"), ("user_msg", "that's wrong")))
+    assert found.verdict == "unknown"
+
+
+def test_a_prompt_without_a_reply_is_abandoned() -> None:
+    found = judge(then=(("user_msg", "fix it"),))
+    assert (found.verdict, found.level, found.evidence) == ("abandoned", "silent", (0,))
+
+
+def test_an_interruption_at_the_end_is_abandoned() -> None:
+    found = judge(EDIT, before=(("user_msg", "fix it"),), then=(("human_intervention", "[Request interrupted by user]"),))
+    assert (found.verdict, found.level) == ("abandoned", "interrupted")
+
+
+def test_a_switch_of_modes_is_no_interruption() -> None:
+    assert judge(EDIT, then=(("human_intervention", "permission mode plan → default"),)).verdict == "unknown"
+
+
+def test_an_error_at_the_end_is_a_failure() -> None:
+    found = judge(EDIT, then=(("error", "API Error: 529 overloaded"),))
+    assert (found.verdict, found.level) == ("fail", "end")
+
+
+def test_what_the_agent_says_of_itself_is_no_evidence() -> None:
+    assert judge(EDIT, then=(("assistant_msg", "All tests pass, everything works perfectly!"),)).verdict == "unknown"
+
+
+def test_what_was_rewound_does_not_count() -> None:
+    events = [
+        SessionEvent(session_uid=UID, seq=0, kind="lifecycle"),
+        SessionEvent(session_uid=UID, seq=1, kind="user_msg", parent_seq=0),
+        SessionEvent(session_uid=UID, seq=2, kind="test_run", call_id="a", action="shell", parent_seq=1),
+        SessionEvent(session_uid=UID, seq=3, kind="tool_result", call_id="a", tests=Tests(passed=0, failed=2), parent_seq=2),
+        SessionEvent(session_uid=UID, seq=4, kind="user_msg", parent_seq=0),
+        SessionEvent(session_uid=UID, seq=5, kind="assistant_msg", parent_seq=4),
+    ]
+    assert outcome(events, {}).verdict == "unknown"
+
+
+def test_copies_of_another_session_do_not_count() -> None:
+    events, bodies = session(EDIT, run_of_tests(failed=2))
+    copies = [SessionEvent(**{**_fields(event), "origin": f"toy:0#{event.seq}"}) for event in events]
+    assert outcome(copies, bodies) == Outcome(verdict="unknown")
+
+
+def test_a_session_without_events_is_unknown() -> None:
+    assert outcome([], {}) == Outcome(verdict="unknown")
+
+
+TURNS = st.sampled_from(
+    [EDIT, COMMIT, BROKEN, run_of_tests(passed=2), run_of_tests(failed=2), run_of_tests(passed=5, failed=1), ("ls", "", {"exit_code": 0})]
+)
+WORDS = st.sampled_from([("user_msg", "thanks, perfect"), ("user_msg", "still broken"), ("assistant_msg", "done"), ("error", "boom")])
+
+
+@given(st.lists(TURNS, max_size=8), st.lists(WORDS, max_size=3))
+def test_never_a_success_when_the_last_test_failed(turns: list[Turn], said: list[tuple[str, str]]) -> None:
+    found = judge(*turns, then=tuple(said), before=(("user_msg", "go on"),))
+    tests = [turn[2]["tests"] for turn in turns if "tests" in turn[2]]
+    if tests and tests[-1].failed:
+        assert found.verdict != "success"
+    assert 0 <= found.confidence < 1
+    assert bool(found.evidence) == (found.verdict != "unknown")
