@@ -6,13 +6,14 @@ from pathlib import Path
 import pytest
 
 from runlore.store import open_store
-from runlore.store.sqlite import migrations
+from runlore.store._sql import migrations
+from runlore.store.sqlite import MIGRATIONS
 
 OLD = sorted((Path(__file__).parent / "old").glob("*.db"))
 
 
 def test_there_is_one_for_every_format() -> None:
-    assert [int(file.stem) for file in OLD] == [number for number, _ in migrations()]
+    assert [int(file.stem) for file in OLD] == [number for number, _ in migrations(MIGRATIONS)]
 
 
 @pytest.mark.parametrize("file", OLD, ids=lambda file: file.stem)

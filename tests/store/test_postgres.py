@@ -23,7 +23,7 @@ from runlore.config import Config
 from runlore.errors import RunloreError, StoreError
 from runlore.prepare import Job, Preparer, Setting
 from runlore.store import CallFilter, Filter, Store, open_store
-from runlore.store._postgres_read import glob
+from runlore.store._postgres_read import as_regex
 from runlore.store.pieces import native_hash
 from runlore.store.postgres import PostgresStore, partition, without_password
 from tests.postgres import Server
@@ -185,7 +185,7 @@ def test_the_doctor_finds_both_right(pair: tuple[Store, Store], config: Config) 
 def test_globs_mean_what_they_mean_in_sqlite(store: PostgresStore, tmp_path: Path, pattern: str, text: str, is_found: bool) -> None:
     with closing(open_store(str(tmp_path / "runlore.db"))) as file:
         assert bool(file.rows("select ? glob ?", (text, pattern))[0][0]) is is_found
-    assert store.rows("select ? ~ ?", (text, glob(pattern)))[0][0] is is_found
+    assert store.rows("select ? ~ ?", (text, as_regex(pattern)))[0][0] is is_found
 
 
 # ── what a text column does not take ─────────────────────────────────────────────────────────────────────────────────

@@ -10,13 +10,13 @@ from ..errors import StoreError
 from . import Row
 from ._postgres_put import PostgresWriter
 from ._postgres_words import rows_of
-from ._sqlite_check import Checker, made_again
+from ._sql_check import Checker, made_again
 
 SNAPSHOT = "isolation level repeatable read read only"
 
 
 class PostgresChecker(PostgresWriter, Checker):
-    """The proving half of `PostgresStore`."""
+    """The proving part of `PostgresStore`."""
 
     _depth: int
 

@@ -16,17 +16,13 @@ from . import Store, Taken
 from ._postgres_check import PostgresChecker
 from ._postgres_put import clean_row, clean_stream, month_of
 from ._postgres_read import Seen
-from ._sqlite_copy import Taker
+from ._sql_copy import Taker
 
 
 class PostgresTaker(PostgresChecker, Taker):
     """The part of `PostgresStore` that takes over."""
 
     source_columns: tuple[str, ...] = ("reader", "author")
-    _keeps_calls = (
-        "where (select author from sessions where number = calls.session) is not distinct from"
-        " (select author from sessions where number = excluded.session)"
-    )
 
     def take_source(self, row: dict[str, Any]) -> int:
         row = {**row, "reader": row.get("reader") or self.reader, "author": row.get("author") or self.author}

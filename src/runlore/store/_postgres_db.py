@@ -1,4 +1,4 @@
-"""A connection to PostgreSQL that understands the SQL of `_sqlite_….py`, where both databases mean the same by it.
+"""A connection to PostgreSQL that understands the SQL of `_sql.py`.
 
 Placeholders are `?` and `?1`; a NUL, which no text of PostgreSQL can hold, becomes the sign for it; what the server or the
 network is to blame for becomes a StoreError. Knows no table.
@@ -36,6 +36,7 @@ SETTINGS = {
 FEW = 100
 """So many rows are inserted one by one; more of them by COPY."""
 
+_NUMBERS = re.compile(r"carray\((\?\d*)\)")
 _PLACE = re.compile(r"\?(\d*)")
 _BYTES = re.compile(r"\bx'([0-9a-f]*)'")
 _AWAY = (psycopg.errors.CannotConnectNow, psycopg.errors.AdminShutdown, psycopg.errors.CrashShutdown)
@@ -201,6 +202,7 @@ def translate(sql: str) -> str:
     sql = _BYTES.sub(r"'\\x\1'::bytea", sql.replace("%", "%%"))
     if sql.lstrip().startswith("insert or ignore"):
         sql = sql.replace("insert or ignore", "insert", 1) + " on conflict do nothing"
+    sql = _NUMBERS.sub(r"(select unnest(\1::bigint[]) as value)", sql)
     return _PLACE.sub(lambda match: f"%(p{match[1]})s" if match[1] else "%s", sql)
 
 

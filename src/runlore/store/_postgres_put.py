@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import re
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from itertools import groupby
 from typing import Any
 
 import msgspec
 
-from ..adapters import Facts, Source
+from ..adapters import Facts
 from ..errors import StoreError
 from ..model import SCHEMA_VERSION, format_time
 from ..timeline import Tally
 from . import OVERTAKEN, Batch, Piece, Put, Segment
-from ._postgres_calls import PostgresLedger
 from ._postgres_db import array, plain, without_nul
+from ._postgres_read import PostgresReader
 from ._postgres_words import rows_of
-from ._sqlite_put import Writer, _absolute
+from ._sql_put import Writer, absolute
 from .pieces import KIND, NATIVE_ID, OFFSET, PARENT, SEQ, SUMMARY, TOOL, TS, bodies_of, clean_facts, hidden_id, outside
 
 MONTHS = 1 << 12
@@ -31,14 +31,27 @@ _TEXTS = (KIND, TOOL, ACTION, CALL, SUMMARY)
 """The columns of a row with text that may be anything; the native id apart."""
 
 
-class PostgresWriter(PostgresLedger, Writer):
-    """The putting half of `PostgresStore`."""
+class PostgresWriter(PostgresReader, Writer):
+    """The putting part of `PostgresStore`."""
 
+    source_key = ("reader", "agent", "path")
+    keeps_calls = (
+        # Whoever stored a call first has it: nobody can take it from them.
+        "where (select author from sessions where number = calls.session) is not distinct from"
+        " (select author from sessions where number = excluded.session)"
+    )
+
+    @property
+    def own(self) -> dict[str, str]:
+        return {"reader": self.reader, "author": self.author}
+
+    @abstractmethod
     def _lock_for_writing(self) -> None:
-        raise AssertionError("the store has it")
+        """Until the transaction ends, nobody else writes."""
 
+    @abstractmethod
     def _make_month(self, month: int) -> None:
-        raise AssertionError("the store has it")
+        """The partitions of a month."""
 
     def put(self, batch: Batch) -> Put:
         with self.transaction():
@@ -46,14 +59,6 @@ class PostgresWriter(PostgresLedger, Writer):
             done = super().put(self._in_own_name(batch))
             self.db.flush()  # What cannot be stored is this batch's fault, and no other's.
         return done
-
-    def _source(self, batch: Batch) -> tuple[int, int]:
-        source = batch.source
-        sql = 'select number, "offset" from sources where reader = ? and agent = ? and path = ?'
-        row = self._one(sql, (self.reader, source.agent, source.path))
-        if row is None:
-            return self._touch(source, batch.adapter_version, batch.redact_version, None), 0
-        return int(row[0]), int(row[1])
 
     # ── whose session it is ──────────────────────────────────────────────────────────────────────────────────────────
     def _in_own_name(self, batch: Batch) -> Batch:
@@ -191,18 +196,6 @@ class PostgresWriter(PostgresLedger, Writer):
         sql = "insert into streams select ?1, coalesce(max(block) + 1, 0), ?2, ?3, ?4, '' from streams where session = ?1 returning block"
         return int(self._one(sql, (session, source, empty, tally))[0])
 
-    def _fold_all(self, source: int) -> None:
-        """In one question for all sessions of the source: each costs a round trip."""
-        sql = (
-            "select s.session, s.facts, s.tally, s.hash, q.path, q.size, q.missing_at,"
-            " (select coalesce(max(seq), -1) from events e where e.session = s.session)"
-            " from streams s join sources q on q.number = s.source where s.hash != x''"
-            " and s.session in (select session from streams where source = ?) order by s.session, s.block"
-        )
-        for session, rows in groupby(self._all(sql, (source,)), key=lambda row: row[0]):
-            streams = list(rows)
-            self._write_sums(session, *self._summed([row[1:7] for row in streams], streams[0][7]))
-
     def _known(self, hashes: Sequence[int]) -> dict[int, list[tuple[int, int]]]:
         """As far as this author's sessions go, and those that they have as well: nobody else's records can stand for theirs."""
         found: dict[int, list[tuple[int, int]]] = {}
@@ -219,20 +212,20 @@ class PostgresWriter(PostgresLedger, Writer):
     def _write(self, session: int, home: int, piece: Piece, blocks: list[int]) -> None:
         flavor = piece.session_uid.partition(":")[0]
         self.db.copy("events", list(self._event_rows(session, flavor, piece, blocks)))
-        natives = [(h, _absolute(row[SEQ], blocks)) for h, row in zip(piece.natives, piece.rows, strict=True) if h]
-        natives += [(h, _absolute(piece.rows[n][SEQ], blocks)) for n, h in piece.originals]
+        natives = [(h, absolute(row[SEQ], blocks)) for h, row in zip(piece.natives, piece.rows, strict=True) if h]
+        natives += [(h, absolute(piece.rows[n][SEQ], blocks)) for n, h in piece.originals]
         if natives:
             self.db.execute(_ADD_NATIVES, (session, array(h for h, _ in natives), array(seq for _, seq in natives)))
-        self._write_segments(session, [(_absolute(s.first_seq, blocks), _absolute(s.last_seq, blocks), s) for s in piece.segments])
+        self._write_segments(session, [(absolute(s.first_seq, blocks), absolute(s.last_seq, blocks), s) for s in piece.segments])
         packed = clean_stream(msgspec.msgpack.encode(piece.facts), msgspec.msgpack.encode(piece.tally))
         sql = "update streams set facts = ?, tally = ?, hash = ? where session = ? and block = ?"
         self.db.execute(sql, (*packed, piece.hash, session, home))
 
     def _event_rows(self, session: int, flavor: str, piece: Piece, blocks: list[int]) -> Iterator[Sequence[Any]]:
         for row in piece.rows:
-            seq, parent = _absolute(row[SEQ], blocks), row[PARENT]
+            seq, parent = absolute(row[SEQ], blocks), row[PARENT]
             if parent is not None:
-                parent = outside(parent) if parent < 0 else _absolute(parent, blocks)
+                parent = outside(parent) if parent < 0 else absolute(parent, blocks)
                 # What stands in for a copy may be numbered in a later block, and is then no parent.
                 parent = parent if parent < seq else None
             yield clean_row([session, seq, *row[1:PARENT], parent, *row[PARENT + 1 :]], flavor)
@@ -274,26 +267,6 @@ class PostgresWriter(PostgresLedger, Writer):
             self.db.execute(sql, (array({session for session, _ in gone}), array(id_ for _, id_ in gone)))
 
     # ── sources ──────────────────────────────────────────────────────────────────────────────────────────────────────
-    def touch(self, source: Source, *, adapter_version: int, redact_version: str, problem: str | None = None) -> None:
-        with self.transaction():
-            number = self._touch(source, adapter_version, redact_version, problem)
-            if problem is not None:  # It may be there again, or have another size, and its sessions say so.
-                self._fold_all(number)
-
-    def _touch(self, source: Source, adapter_version: int, redact_version: str, problem: str | None) -> int:
-        return int(
-            self._one(
-                "insert into sources (reader, author, agent, path, root, machine, size, mtime_ns, inode, adapter_version, redact_version,"
-                " discovered_at, problem) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) on conflict (reader, agent, path) do update set"
-                " size = excluded.size, mtime_ns = excluded.mtime_ns, inode = excluded.inode, problem = excluded.problem,"
-                " missing_at = null returning number",
-                (
-                    self.reader, self.author, source.agent, source.path, source.root, source.machine, source.size, source.mtime_ns,
-                    source.inode, adapter_version, redact_version, format_time(datetime.now(UTC)), problem,
-                ),
-            )[0]
-        )  # fmt: skip
-
     def set_places(self, found: dict[str, tuple[str | None, str | None, str | None]]) -> None:
         names = self._claims() if found else {}
         super().set_places({names.get(uid, uid): places for uid, places in found.items()})

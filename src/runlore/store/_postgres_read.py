@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
 import zstandard
 
-from ..adapters import Position, Source
 from ..errors import StoreError
-from ..model import format_time
-from . import Filter, Resume, SegmentEvent, SessionLine, SourceState
+from . import Filter, Resume, SegmentEvent
 from ._postgres_db import Database, array
 from ._postgres_words import COLUMNS, PROVED, Asked, ask, columns_with
-from ._sqlite_read import _LINE, _SORTS, _WHOLE_PATH, Reader
+from ._sql_read import Reader
 from .pieces import ERROR, segment_event, unpack
 
 REMEMBERED = 100
@@ -38,7 +36,7 @@ class Seen:
 class PostgresReader(Reader):
     """The reading half of `PostgresStore`."""
 
-    db: Database  # type: ignore[assignment]  # It understands the same statements.
+    db: Database
     machine: str | None
     author: str
     _counted: tuple[Any, dict[int, int]] | None = None
@@ -46,10 +44,25 @@ class PostgresReader(Reader):
     _seen: Seen | None = None
     """While this store alone may write, what was asked of the database need not be asked again."""
 
+    instr = "strpos"
+    has_bytes = "position(?::bytea in {}) > 0"
+    epoch_of = "floor(extract(epoch from {}::timestamptz))::bigint"
+
+    def ids(self, numbers: Iterable[int]) -> str:
+        return array(numbers)
+
+    def glob(self, column: str, pattern: str, *, is_part: bool = False) -> tuple[str, str]:
+        return f"{column} ~ ?", as_regex(pattern, is_part=is_part)
+
     @property
     def reader(self) -> str:
         """Who reads the sources that this store is told of."""
         return f"{self.author}@{self.machine}"
+
+    @property
+    def mine(self) -> tuple[str, tuple[Any, ...]]:
+        """Paths mean nothing elsewhere."""
+        return "reader = ?", (self.reader,)
 
     def _number(self, uid: str) -> int | None:
         if self._seen is None:
@@ -71,34 +84,10 @@ class PostgresReader(Reader):
         sql = "select attname from pg_attribute where attrelid = 'sessions'::regclass and attnum > 0 and not attisdropped order by attnum"
         return [name for (name,) in self._all(sql)]
 
-    def sessions(self, chosen: Filter, *, sort: str = "ended", limit: int | None = None, offset: int = 0) -> list[SessionLine]:
-        where, bindings = where_of(chosen)
-        order = _SORTS[sort].replace(" desc", " desc nulls last")
-        sql = f"select {_LINE} from sessions {where} order by {order}, uid limit ? offset ?"
-        return [SessionLine(*row) for row in self._all(sql, (*bindings, limit, offset))]
-
-    def uids(self, chosen: Filter) -> list[str]:
-        where, bindings = where_of(chosen)
-        return [uid for (uid,) in self._all(f"select uid from sessions {where}", bindings)]
-
-    def count(self, chosen: Filter) -> int:
-        where, bindings = where_of(chosen)
-        (count,) = self._one(f"select count(*) from sessions {where}", bindings)
-        return int(count)
-
     def numbers(self, chosen: Filter) -> set[int]:
-        where, bindings = where_of(chosen)
+        where, bindings = self._where(chosen)
         (found,) = self._one(f"select array_agg(number) from sessions {where}", bindings)
         return set(found or ())
-
-    def lines(self, numbers: Sequence[int]) -> dict[int, SessionLine]:
-        sql = f"select number, {_LINE} from sessions where number = any(?::bigint[])"
-        return {number: SessionLine(*line) for number, *line in (self._all(sql, (array(numbers),)) if numbers else ())}
-
-    def newest(self, numbers: Sequence[int], *, by: str = "ended") -> list[int]:
-        column = {"ended": "ended_at", "started": "started_at"}[by]
-        sql = f"select number from sessions where number = any(?::bigint[]) order by {column} desc nulls last, uid"
-        return [number for (number,) in self._all(sql, (array(numbers),))] if numbers else []
 
     # ── the index ────────────────────────────────────────────────────────────────────────────────────────────────────
     def postings(self, term: str, *, prefix: bool = False, column: str | None = None) -> list[int]:
@@ -168,27 +157,6 @@ class PostgresReader(Reader):
         return self._counted[1]
 
     # ── sources ──────────────────────────────────────────────────────────────────────────────────────────────────────
-    def sources(self, agent: str | None = None) -> dict[str, SourceState]:
-        """Those that this machine reads for this author: paths mean nothing elsewhere."""
-        sql = (
-            'select number, agent, path, root, machine, size, mtime_ns, inode, "offset", head, tail, records, adapter_version,'
-            " redact_version, missing_at, problem from sources where reader = ? and agent = coalesce(?::text, agent)"
-        )
-        found = {}
-        for number, name, path, root, machine, size, mtime, inode, offset, head, tail, records, *rest in self._all(
-            sql, (self.reader, agent)
-        ):
-            found[path] = SourceState(
-                number=number,
-                source=Source(agent=name, path=path, root=root, machine=machine, size=size, mtime_ns=mtime, inode=inode),
-                position=Position(offset=offset, head=head, tail=tail, records=records),
-                adapter_version=rest[0],
-                redact_version=rest[1],
-                missing_at=rest[2],
-                problem=rest[3],
-            )
-        return found
-
     def resume(self, source: int) -> Resume:
         found = super().resume(source)
         # What is stored under another name is known to its source by its own.
@@ -206,75 +174,15 @@ class PostgresReader(Reader):
             self._seen.claims = found
         return found
 
-    def skips(self, source_path: str | None = None) -> list[tuple[str, int, str]]:
-        sql = (
-            'select path, k."offset", reason from skips k join sources on number = source'
-            " where reader = ? and path = coalesce(?::text, path) order by 1, 2"
-        )
-        return self._all(sql, (self.reader, source_path))
-
-    def unredacted(self, version: str, limit: int = 100) -> list[tuple[int, str]]:
-        sql = (
-            "select number, path from sources where redact_version != ? and synced_at is not null and reader = ?"
-            " order by mtime_ns desc, path limit ?"
-        )
-        return self._all(sql, (version, self.reader, limit))
-
-    def stats(self) -> dict[str, Any]:
-        tables = ("sessions", "sources", "events", "segments", "records", "skips")
-        found: dict[str, Any] = {name: self._one(f"select count(*) from {name}")[0] for name in tables}
-        found["body_bytes"] = int(self._one("select coalesce(sum(length), 0) from segments")[0])
-        found["source_bytes"] = int(self._one("select coalesce(sum(size), 0) from sources")[0])
+    def _file_bytes(self) -> int:
         sql = (
             "select coalesce(sum(pg_total_relation_size(oid)), 0) from pg_class"
             " where relkind = 'r' and relnamespace = current_schema()::regnamespace"
         )
-        found["file_bytes"] = int(self._one(sql)[0])
-        return found
+        return int(self._one(sql)[0])
 
 
-def where_of(chosen: Filter) -> tuple[str, list[Any]]:
-    """The filter as SQL. See `_sqlite_read._where`: the same questions."""
-    parts: list[str] = []
-    bindings: list[Any] = []
-
-    def add(sql: str, *values: Any) -> None:
-        parts.append(sql)
-        bindings.extend(values)
-
-    def like(column: str, pattern: str | None) -> None:
-        if pattern is not None:
-            add(f"lower({column}) ~ ?", glob(pattern.lower(), is_part=True))
-
-    equal = {"flavor": chosen.agent, "domain": chosen.domain, "machine": chosen.machine, "parent_uid": chosen.parent_uid}
-    for column, value in equal.items():
-        if value is not None:
-            add(f"{column} = ?", value)
-    if chosen.name is not None:
-        add("(uid >= ? and uid < ? or native_session_id >= ? and native_session_id < ?)", *[chosen.name, chosen.name + "\U0010ffff"] * 2)
-    if chosen.repo is not None:
-        add("(lower(repo) ~ ? or lower(regexp_replace(repo, '^.*/', '')) ~ ?)", *[glob(chosen.repo.lower())] * 2)
-    if chosen.cwd is not None and _WHOLE_PATH.fullmatch(chosen.cwd):
-        folder = chosen.cwd.rstrip("/\\")
-        add("(cwd = ? or substr(cwd, 1, ?::int) in (?, ?))", folder, len(folder) + 1, folder + "/", folder + "\\")
-    else:
-        like("cwd", chosen.cwd)
-    like("git_branch", chosen.branch)
-    like("model", chosen.model)
-    if chosen.since is not None:
-        add("ended_at >= ?", format_time(chosen.since))
-    if chosen.until is not None:
-        add("started_at < ?", format_time(chosen.until))
-    if chosen.text is not None:
-        add("(strpos(lower(coalesce(title, '')), ?) > 0 or strpos(lower(coalesce(cwd, '')), ?) > 0)", *[chosen.text.lower()] * 2)
-    if chosen.errors:
-        add("errors > 0")
-    if chosen.parents_only and chosen.parent_uid is None:
-        add("coalesce(relation, '') != 'subagent'")
-    return ("where " + " and ".join(parts)) if parts else "", bindings
-
-
-def glob(pattern: str, *, is_part: bool = False) -> str:
+def as_regex(pattern: str, *, is_part: bool = False) -> str:
     """A glob of SQLite as a regular expression. One without signs means the whole text, or with `is_part` a part of it."""
     if is_part and not any(char in pattern for char in "*?["):
         return _escaped(pattern)

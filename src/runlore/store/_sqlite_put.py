@@ -1,132 +1,25 @@
-"""How the SQLite store keeps a batch: sessions, blocks of numbers, copies, links, rows, segments, sums."""
+"""How the SQLite store keeps a batch, in words of its own: sessions, rows and segments."""
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from hashlib import blake2b
 from typing import Any
 
-import apsw
 import msgspec
 
-from ..adapters import Facts, Source
+from ..adapters import Facts
 from ..errors import StoreError
-from ..model import BLOCK, SCHEMA_VERSION, format_time
-from ..timeline import Tally, merge
-from . import DAMAGED, OVERTAKEN, Batch, Piece, Put, Segment, StreamState
-from ._sqlite_calls import Ledger
-from .copies import Copies
-from .pieces import (
-    FLAGS,
-    GONE,
-    NATIVE_ID,
-    OFFSET,
-    PARENT,
-    SEQ,
-    copied,
-    fold_facts,
-    native_hash,
-    outside,
-    pack,
-    read_row,
-    rebuild,
-    record_of,
-    renumber,
-    with_origin,
-    with_record,
-)  # fmt: skip
-
-PUT_BACK = b"\x01"
-"""The hash of a block that only counts what is gone from its source: the rest of it counts for a later reading."""
-PUT_RECORDS = (
-    "insert into records values (?, ?, ?, ?, ?)"
-    " on conflict (source, first) do update set count = excluded.count, length = excluded.length, body = excluded.body"
-)
-INSERT_EVENT = f"insert into events values (?{', ?' * 14})"
+from ..model import SCHEMA_VERSION, format_time
+from ..timeline import Tally
+from . import Batch, Piece, Segment
+from ._sql_put import INSERT_EVENT, Writer, absolute
+from ._sqlite_read import SqliteReader
+from .pieces import PARENT, SEQ, outside
 
 
-class Writer(Ledger):
-    """The putting half of `SqliteStore`."""
-
-    _again: dict[int, Again]
-
-    def _step(self) -> AbstractContextManager[None]:
-        """A part of a transaction that may fail alone: what came before it is then still kept."""
-        raise AssertionError("the store has it")
-
-    # ── putting ──────────────────────────────────────────────────────────────────────────────────────────────────────
-    def put(self, batch: Batch) -> Put:
-        done = Put(sessions=set())
-        with self.transaction():
-            number, offset = self._source(batch)
-            if offset != batch.since:
-                return done  # It is there already: this is the second time.
-            gone = self.tombstones()
-            flavor = batch.source.agent
-            is_forgotten = False
-            overtaken: set[tuple[int, int]] = set()
-            for piece in sorted(batch.pieces, key=lambda piece: piece.facts.parent_uid is not None):  # An original before its copies.
-                if piece.session_uid in gone or (piece.facts.relation == "subagent" and piece.facts.parent_uid in gone):
-                    is_forgotten = True
-                    done.forgotten += len(piece.rows)
-                    continue
-                if piece.rows or self._number(piece.session_uid) is not None:
-                    self._put_piece(number, flavor, piece, batch, done, overtaken)
-            self._put_aliases(number, batch.aliases)
-            self._put_calls(batch.calls)
-            self._put_rest(number, batch, keep=not is_forgotten)
-            self._mark_overtaken(number, overtaken, done)
-            self._fold_all(number)
-            now = format_time(datetime.now(UTC))
-            self.db.executemany("update sessions set ingested_at = ? where uid = ?", ((now, uid) for uid in done.sessions))
-        return done
-
-    def _put_aliases(self, source: int, aliases: list[tuple[int, int]]) -> None:
-        """Keeps which events are meant by records that gave none. Looked up first and then inserted one by one: a statement
-        that may insert several rows is a savepoint of its own, and at each the index writes out what it has collected."""
-        if not aliases:
-            return
-        sessions = {session for (session,) in self._all("select session from streams where source = ?", (source,))}
-        known = self._known(list({target for _, target in aliases}))
-        rows = []
-        for h, target in aliases:
-            places = [place for place in known.get(target, ()) if place[0] in sessions]
-            if not places:
-                places = self._all("select session, seq from aliases where source = ? and hash = ?", (source, target))
-            rows += [(source, h, *place) for place in places[:1]]
-        self.db.executemany("insert or ignore into aliases values (?, ?, ?, ?)", rows)
-
-    def _source(self, batch: Batch) -> tuple[int, int]:
-        source = batch.source
-        row = self._one('select number, "offset" from sources where agent = ? and path = ?', (source.agent, source.path))
-        if row is None:
-            self.touch(source, adapter_version=batch.adapter_version, redact_version=batch.redact_version)
-            return self.db.last_insert_rowid(), 0
-        return int(row[0]), int(row[1])
-
-    def _put_piece(self, source: int, flavor: str, piece: Piece, batch: Batch, done: Put, overtaken: set[tuple[int, int]]) -> None:
-        session = self._session(flavor, piece, batch)
-        again = self._again.get(session)
-        # A batch that only says something of the session (a new title) needs no numbers of its own.
-        blocks = self._blocks(session, source, fresh=batch.since == 0 and again is None and bool(piece.rows))
-        state = self._stream_state(session, blocks) if batch.since else None
-        piece = self._set_apart_copies(session, piece, state, done, overtaken)
-        while piece.rows and piece.rows[-1][SEQ] >= len(blocks) * BLOCK:
-            blocks.append(self._add_block(session, source))
-        home = blocks[0]
-        if again is not None and (again.fresh is not None or not again.fits(piece, blocks)):
-            if again.fresh is None:
-                again.fresh = self._add_block(session, source)
-                self.db.execute("update streams set hash = x'' where session = ? and source = ?", (session, source))
-            home = again.fresh
-            piece, blocks = renumber(piece, again.numbers, home), list(range(home + 1))
-        self._link(session, source, piece, blocks)
-        self._write(session, home, piece, blocks)
-        done.events += len(piece.rows)
-        done.sessions.add(piece.session_uid)
+class SqliteWriter(SqliteReader, Writer):
+    """The putting part of `SqliteStore`."""
 
     def _session(self, flavor: str, piece: Piece, batch: Batch) -> int:
         row = self._one("select number from sessions where uid = ?", (piece.session_uid,))
@@ -143,17 +36,6 @@ class Writer(Ledger):
         )  # fmt: skip
         return self.db.last_insert_rowid()
 
-    def _blocks(self, session: int, source: int, *, fresh: bool) -> list[int]:
-        """The blocks in which this reading of the source numbers its events. A fresh reading takes a new one."""
-        found = self._all("select block, hash from streams where source = ? and session = ? order by block", (source, session))
-        if fresh or not found:
-            return [self._add_block(session, source)]
-        # A block that was added because the one before was full has no hash of its own.
-        first = len(found) - 1
-        while first and not found[first][1]:
-            first -= 1
-        return [block for block, _ in found[first:]]
-
     def _add_block(self, session: int, source: int) -> int:
         (block,) = self._one("select coalesce(max(block) + 1, 0) from streams where session = ?", (session,))
         empty = msgspec.msgpack.encode(Facts(native_session_id=""))
@@ -161,82 +43,16 @@ class Writer(Ledger):
         self.db.execute("insert into streams values (?, ?, ?, ?, ?, ?)", (session, block, source, empty, tally, b""))
         return int(block)
 
-    # ── copies and links ─────────────────────────────────────────────────────────────────────────────────────────────
-    def _set_apart_copies(self, session: int, piece: Piece, state: StreamState | None, done: Put, overtaken: set[tuple[int, int]]) -> Piece:
-        """Leaves out what this session has already, and turns what happened in another session into references to it."""
-        known = self._known(piece.natives)
-        for n, original in piece.originals:
-            found = self._known([original]).get(original)
-            if found:
-                known.setdefault(piece.natives[n], []).extend(found)
-        first: dict[int, int] = {}
-        twice = {n for n, h in enumerate(piece.natives) if h and first.setdefault(h, n) != n}
-        if not known and not twice:
-            return piece
-        replaced: dict[int, list[Any] | None] = {}
-        instead: dict[int, int] = {}
-        copies = Copies(piece, overtaken, self._rest, self._who)
-        for n, (h, row) in enumerate(zip(piece.natives, piece.rows, strict=True)):
-            places = known.get(h, [])
-            own = next((seq for number, seq in places if number == session), None)
-            if own is not None or n in twice:
-                replaced[n] = None
-                instead[row[SEQ]] = piece.rows[first[h]][SEQ] if own is None else outside(own)
-            elif places and (origin := copies.origin(n, places)) is not None:
-                replaced[n] = with_origin(row, origin)
-        if not replaced:
-            return piece
-        done.copies += len(replaced)
-        return rebuild(piece, state, replaced, instead)
-
-    def _rest(self, session: int, seq: int) -> bytes | None:
-        found = self._one("select rest from events where session = ? and seq = ?", (session, seq))
-        return found[0] if found else None
-
-    def _who(self, session: int) -> tuple[str, str | None, bool]:
-        """The uid of a session, its parent's, and whether it can be derived again."""
-        uid, parent = self._one("select uid, parent_uid from sessions where number = ?", (session,))
-        lost = self._all(
-            "select distinct q.number, q.records from sources q join streams s on s.source = q.number"
-            " where s.session = ? and q.missing_at is not null",
-            (session,),
-        )
-        return uid, parent, all(self.kept_count(source) == records for source, records in lost)
-
-    def _mark_overtaken(self, source: int, places: set[tuple[int, int]], done: Put) -> None:
-        """The sources of these (session, block) are to be derived again; the one being put sees to it itself."""
-        sql = (
-            "update sources set adapter_version = ?1 where number != ?2 and number in"
-            " (select source from streams where session = ?3 and block = ?4)"
-        )
-        for place in places:
-            self.db.execute(sql, (OVERTAKEN, source, *place))
-            done.overtaken += self.db.changes()
-
     def _known(self, hashes: Sequence[int]) -> dict[int, list[tuple[int, int]]]:
         found: dict[int, list[tuple[int, int]]] = {}
-        wanted = array("q", [h for h in hashes if h])
+        wanted = [h for h in hashes if h]
         if not wanted:
             return found
         sql = "select n.hash, n.session, n.seq from carray(?) c join natives n on n.hash = c.value"
-        for h, session, seq in self._all(sql, (apsw.carray(wanted),)):
+        for h, session, seq in self._all(sql, (self.ids(wanted),)):
             found.setdefault(h, []).append((session, seq))
         return found
 
-    def _link(self, session: int, source: int, piece: Piece, blocks: list[int]) -> None:
-        """Finds the parents that are not in the batch. One that comes later in the stream is no parent."""
-        sql = (
-            "select seq from natives where hash = ?1 and session = ?2"
-            " union all select seq from aliases where source = ?3 and hash = ?1 and session = ?2"
-        )
-        for n, parent in piece.links:
-            found = self._one(sql, (parent, session, source))
-            row = list(piece.rows[n])
-            if found is not None and found[0] < _absolute(row[SEQ], blocks):
-                row[PARENT] = outside(found[0])
-                piece.rows[n] = tuple(row)
-
-    # ── rows ─────────────────────────────────────────────────────────────────────────────────────────────────────────
     def _write(self, session: int, home: int, piece: Piece, blocks: list[int]) -> None:
         plain = blocks == [0]  # Nearly always: then numbers in the stream are numbers in the session.
 
@@ -246,19 +62,19 @@ class Writer(Ledger):
                 if plain and (parent is None or parent >= 0):
                     yield (session, *row)
                     continue
-                seq = _absolute(row[SEQ], blocks)
+                seq = absolute(row[SEQ], blocks)
                 if parent is not None:
-                    parent = outside(parent) if parent < 0 else _absolute(parent, blocks)
+                    parent = outside(parent) if parent < 0 else absolute(parent, blocks)
                     # What stands in for a copy may be numbered in a later block, and is then no parent.
                     parent = parent if parent < seq else None
                 yield (session, seq, *row[1:PARENT], parent, *row[PARENT + 1 :])
 
         self.db.executemany(INSERT_EVENT, rows())
-        natives = sorted((h, session, _absolute(row[SEQ], blocks)) for h, row in zip(piece.natives, piece.rows, strict=True) if h)
-        natives += [(h, session, _absolute(piece.rows[n][SEQ], blocks)) for n, h in piece.originals]
+        natives = sorted((h, session, absolute(row[SEQ], blocks)) for h, row in zip(piece.natives, piece.rows, strict=True) if h)
+        natives += [(h, session, absolute(piece.rows[n][SEQ], blocks)) for n, h in piece.originals]
         self.db.executemany("insert or ignore into natives values (?, ?, ?)", natives)
         for segment in piece.segments:
-            self._write_segment(session, _absolute(segment.first_seq, blocks), _absolute(segment.last_seq, blocks), segment)
+            self._write_segment(session, absolute(segment.first_seq, blocks), absolute(segment.last_seq, blocks), segment)
         self.db.execute(
             "update streams set facts = ?, tally = ?, hash = ? where session = ? and block = ?",
             (msgspec.msgpack.encode(piece.facts), msgspec.msgpack.encode(piece.tally), piece.hash, session, home),
@@ -286,282 +102,7 @@ class Writer(Ledger):
             (id_, segment.prompt, segment.reply, segment.tool),
         )
 
-    def _put_rest(self, source: int, batch: Batch, *, keep: bool) -> None:
-        if keep:
-            self.db.executemany(PUT_RECORDS, ((source, *record) for record in batch.records))
-            self.db.executemany(
-                "insert or ignore into skips values (?, ?, ?)", ((source, skip.offset, skip.reason) for skip in batch.skips)
-            )
-        totals: dict[str, int] = {}
-        if batch.since:
-            totals = msgspec.json.decode(self._one("select merged from sources where number = ?", (source,))[0], type=dict[str, int])
-        for word, count in batch.merged.items():
-            totals[word] = totals.get(word, 0) + count
-        at = batch.position
-        self.db.execute(
-            'update sources set size = ?, mtime_ns = ?, inode = ?, "offset" = ?, head = ?, tail = ?, records = ?, carry = ?,'
-            " adapter_version = case when ? and adapter_version = ? then adapter_version else ? end,"
-            " redact_version = case when ? then redact_version else ? end, merged = ?, synced_at = ?,"
-            " missing_at = case when ? then missing_at end, problem = null where number = ?",
-            # What was stored of it before stays as other rules left it, until `redact_again` has been over it.
-            (
-                batch.source.size, batch.source.mtime_ns, batch.source.inode, at.offset, at.head, at.tail, at.records,
-                batch.carry, batch.since > 0, OVERTAKEN, batch.adapter_version, batch.since > 0, batch.redact_version,
-                msgspec.json.encode(totals).decode(), format_time(datetime.now(UTC)), batch.is_gone, source,
-            ),
-        )  # fmt: skip
-
-    def _fold(self, uid: str) -> None:
-        """Writes what is a sum over the session's streams."""
-        (session,) = self._one("select number from sessions where uid = ?", (uid,))
-        sums = self.sums(session)
-        if sums is not None:
-            self._write_sums(session, *sums)
-
-    def _write_sums(self, session: int, facts: Facts, columns: dict[str, Any]) -> None:
-        self.db.execute(
-            f"update sessions set {' = ?, '.join(columns)} = ?, task_ref = coalesce(?, task_ref), repo = coalesce(repo, ?)"
-            " where number = ?",
-            (*columns.values(), facts.task_ref, facts.repo, session),
-        )
-
-    def sums(self, session: int) -> tuple[Facts, dict[str, Any]] | None:
-        rows = self._all(
-            "select s.facts, s.tally, s.hash, q.path, q.size, q.missing_at from streams s join sources q on q.number = s.source"
-            " where s.session = ? and s.hash != x'' order by s.block",
-            (session,),
-        )
-        if not rows:
-            return None
-        (last_seq,) = self._one("select coalesce(max(seq), -1) from events where session = ?", (session,))
-        return self._summed(rows, last_seq)
-
-    def _summed(self, rows: Sequence[Any], last_seq: int) -> tuple[Facts, dict[str, Any]]:
-        """The same, of (facts, tally, hash, path, size, missing_at) of its streams."""
-        facts = fold_facts([msgspec.msgpack.decode(row[0], type=Facts) for row in rows])
-        tally = merge([msgspec.msgpack.decode(row[1], type=Tally) for row in rows])
-        hashes = b"".join(row[2] for row in rows)
-        content = hashes if len(rows) == 1 else blake2b(hashes, digest_size=16).digest()
-        files = {row[3]: (row[4], row[5]) for row in rows}
-        return facts, dict(
-            title=facts.title or tally.first_prompt,
-            cwd=facts.cwd,
-            git_branch=facts.git_branch,
-            model=facts.model,
-            parent_uid=facts.parent_uid,
-            relation=facts.relation,
-            started_at=_iso(tally.started_at),
-            ended_at=_iso(tally.ended_at),
-            events=tally.events,
-            errors=tally.errors,
-            turns=tally.turns,
-            retries=tally.retries,
-            wall_clock_s=tally.wall_clock_s,
-            **msgspec.structs.asdict(tally.usage),
-            last_seq=last_seq,
-            content_hash=content.hex(),
-            source_path=rows[0][3],
-            source_bytes=sum(size for size, _ in files.values()),
-            source_missing_at=None if any(gone is None for _, gone in files.values()) else max(gone for _, gone in files.values()),
-        )
-
-    # ── sources read again ───────────────────────────────────────────────────────────────────────────────────────────
-    def rewrite(self, source: int, batches: Iterable[Batch]) -> Put:
-        total = Put(sessions=set())
-        with self._step():
-            before = self._all("select session, block from streams where source = ?", (source,))
-            self._rewind(source)
-            present: dict[int, int | None] = {}
-            for batch in batches:
-                for piece in batch.pieces:
-                    present.update((h, record_of(row)) for h, row in zip(piece.natives, piece.rows, strict=True))
-                _add(total, self.put(msgspec.structs.replace(batch, redact_version=self._redacted(source))))
-            for session, block in before:
-                self._mark_gone(session, block, present)
-        return total
-
-    def _mark_gone(self, session: int, block: int, present: dict[int, int | None]) -> None:
-        """Marks what is no longer in its source, unmarks what is again, and notes where in the source it is now."""
-        numbers = {seq: h for h, seq in reversed(self._hashes(session, block))}
-        changes = []
-        for row in self._rows(session, block * BLOCK, (block + 1) * BLOCK - 1):
-            h = numbers.get(row[SEQ])
-            if h is not None:
-                flags = row[FLAGS] & ~GONE if h in present else row[FLAGS] | GONE
-                changes.append((flags, with_record(row, present.get(h)), session, row[SEQ]))
-        self.db.executemany("update events set flags = ?, rest = ? where session = ? and seq = ?", changes)
-
-    def _redacted(self, source: int) -> str:
-        (version,) = self._one("select redact_version from sources where number = ?", (source,))
-        return str(version)
-
-    def _hashes(self, session: int, block: int | None = None) -> list[tuple[int, int]]:
-        """(hash, seq) of every event of a session, or of one block of it, that has a native id; and of what it is a copy of."""
-        (flavor,) = self._one("select flavor from sessions where number = ?", (session,))
-        low, high = (0, 1 << 62) if block is None else (block * BLOCK, (block + 1) * BLOCK - 1)
-        sql = "select native_id, seq, rest from events where session = ? and seq between ? and ? and native_id is not null"
-        rows = self._all(sql, (session, low, high))
-        originals = [(original, seq) for _, seq, rest in rows if (original := copied(rest)[1]) is not None]
-        return [(native_hash(flavor, native_id), seq) for native_id, seq, _ in rows] + originals
-
-    def rederive(self, source: int, batches: Iterable[Batch]) -> Put:
-        total = Put(sessions=set())
-        with self._step():
-            streams = self._all("select session, block from streams where source = ?", (source,))
-            (version,) = self._one("select adapter_version from sources where number = ?", (source,))
-            gone: list[tuple[int, int, list[list[Any]], list[bytes | None]]] = []
-            try:
-                for session, block in streams:
-                    gone.append((session, block, *self._gone_from(session, block)))
-                    self._take_out(session, block, is_damaged=version == DAMAGED)
-                self._rewind(source)
-                for batch in batches:
-                    if any(rows for _, _, rows, _ in gone):
-                        batch = msgspec.structs.replace(batch, redact_version=self._redacted(source))
-                    _add(total, self.put(batch))
-            finally:
-                self._again = {}
-            for session, block, rows, bodies in gone:
-                self._put_back(session, block, rows, bodies)
-            self._fold_all(source)
-        return total
-
-    def _gone_from(self, session: int, block: int) -> tuple[list[list[Any]], list[bytes | None]]:
-        """The rows and bodies of a block that are no longer in its source: no adapter can derive them again."""
-        low, high = block * BLOCK, (block + 1) * BLOCK - 1
-        rows = [list(row) for row in self._rows(session, low, high) if row[FLAGS] & GONE]
-        if not rows:
-            return [], []
-        (uid,) = self._one("select uid from sessions where number = ?", (session,))
-        bodies = self.bodies(uid, low, high)
-        return rows, [None if row[OFFSET] is None else bodies[row[SEQ]].encode("utf-8", "replace") for row in rows]
-
-    def _put_back(self, session: int, block: int, rows: list[list[Any]], bodies: list[bytes | None]) -> None:
-        """Rows of before that the source did not bring again. They count for the block that they had."""
-        (uid, flavor) = self._one("select uid, flavor from sessions where number = ?", (session,))
-        hashes = [native_hash(flavor, row[NATIVE_ID]) for row in rows]
-        known = self._known(hashes)
-        left = [n for n, h in enumerate(hashes) if all(number != session for number, _ in known.get(h, []))]
-        rows, bodies = [rows[n] for n in left], [bodies[n] for n in left]
-        if not rows:
-            return
-        natives = [(hashes[n], session, row[SEQ]) for n, row in zip(left, rows, strict=True)]
-        self.db.executemany("insert or ignore into natives values (?, ?, ?)", natives)
-        self._repack(uid, session, block, rows, bodies)
-        (tally,) = self._one("select tally from streams where session = ? and block = ?", (session, block))
-        total = msgspec.msgpack.decode(tally, type=Tally).add(read_row(uid, row) for row in rows)
-        self.db.execute(
-            "update streams set tally = ?, hash = case when hash = x'' then ? else hash end where session = ? and block = ?",
-            (msgspec.msgpack.encode(total), PUT_BACK, session, block),
-        )
-
-    def _repack(self, uid: str, session: int, block: int, rows: list[list[Any]], bodies: list[bytes | None]) -> None:
-        """Adds rows to a block between those that it has. Segments must not overlap, so all of its bodies are packed anew."""
-        span = (session, block * BLOCK, (block + 1) * BLOCK - 1)
-        texts = self.bodies(uid, span[1], span[2])
-        there = [list(row) for row in self._rows(*span)]
-        packed = [None if row[OFFSET] is None else texts[row[SEQ]].encode("utf-8", "replace") for row in there]
-        both = sorted(zip(rows + there, bodies + packed, strict=True), key=lambda pair: pair[0][SEQ])
-        self._drop_segments("session = ? and first_seq between ? and ?", span)
-        self.db.execute("delete from events where session = ? and seq between ? and ?", span)
-        segments = pack([row for row, _ in both], [body for _, body in both], None)
-        self.db.executemany(INSERT_EVENT, ((session, *row) for row, _ in both))
-        for segment in segments:
-            self._write_segment(session, segment.first_seq, segment.last_seq, segment)
-
-    def _take_out(self, session: int, block: int, *, is_damaged: bool) -> None:
-        """Drops the events of a block and remembers which native id had which number."""
-        low, high = block * BLOCK, (block + 1) * BLOCK - 1
-        span = (session, low, high)
-        known = self._hashes(session, block)
-        if is_damaged:  # An event that was lost may still be known by its number. There is no index for this: it takes a scan.
-            known = self._all("select hash, seq from natives where session = ? and seq between ? and ?", span) + known
-        self._again.setdefault(session, Again()).numbers.update(known)
-        self.db.executemany("delete from natives where hash = ? and session = ?", ((h, session) for h, _ in known))
-        self.db.execute("delete from events where session = ? and seq between ? and ?", span)
-        self._drop_segments("session = ? and first_seq between ? and ?", span)
-        self.db.execute(
-            "update streams set tally = ?, hash = x'' where session = ? and block = ?",
-            (msgspec.msgpack.encode(Tally()), session, block),
-        )
-
-    def _rewind(self, source: int) -> None:
-        self.db.execute("delete from records where source = ?", (source,))
-        self.db.execute("delete from skips where source = ?", (source,))
-        self.db.execute("delete from aliases where source = ?", (source,))
-        self.db.execute('update sources set "offset" = 0, records = 0, carry = null where number = ?', (source,))
-
     def _drop_segments(self, where: str, bindings: tuple[Any, ...]) -> None:
         ids = self._all(f"select id from segments where {where}", bindings)
         self.db.executemany("delete from search where rowid = ?", ids)
         self.db.executemany("delete from segments where id = ?", ids)
-
-    # ── sources ──────────────────────────────────────────────────────────────────────────────────────────────────────
-    def touch(self, source: Source, *, adapter_version: int, redact_version: str, problem: str | None = None) -> None:
-        with self.transaction():
-            self.db.execute(
-                "insert into sources (agent, path, root, machine, size, mtime_ns, inode, adapter_version, redact_version, discovered_at,"
-                " problem) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) on conflict (agent, path) do update set"
-                " size = excluded.size, mtime_ns = excluded.mtime_ns, inode = excluded.inode, problem = excluded.problem,"
-                " missing_at = null",
-                (
-                    source.agent, source.path, source.root, source.machine, source.size, source.mtime_ns, source.inode,
-                    adapter_version, redact_version, format_time(datetime.now(UTC)), problem,
-                ),
-            )  # fmt: skip
-            if problem is not None:  # It may be there again, or have another size, and its sessions say so.
-                self._fold_all(self._one("select number from sources where agent = ? and path = ?", (source.agent, source.path))[0])
-
-    def move_source(self, number: int, source: Source) -> None:
-        with self.transaction():
-            self.db.execute(
-                "update sources set path = ?, root = ?, machine = ?, missing_at = null where number = ?",
-                (source.path, source.root, source.machine, number),
-            )
-            self._fold_all(number)
-
-    def miss_sources(self, numbers: Sequence[int], when: datetime) -> None:
-        with self.transaction():
-            for number in numbers:
-                self.db.execute("update sources set missing_at = ? where number = ?", (format_time(when), number))
-                self._fold_all(number)
-
-    def _fold_all(self, source: int) -> None:
-        sql = "select distinct uid from sessions join streams on session = number where source = ?"
-        for (uid,) in self._all(sql, (source,)):
-            self._fold(uid)
-
-    def set_places(self, found: dict[str, tuple[str | None, str | None, str | None]]) -> None:
-        with self.transaction():
-            self.db.executemany(
-                "update sessions set repo = coalesce(?, repo), domain = ?, task_ref = coalesce(task_ref, ?) where uid = ?",
-                [(*facts, uid) for uid, facts in found.items()],
-            )
-
-
-class Again:
-    """A session that is being derived again: the numbers its native ids had, and the block for those that had none."""
-
-    def __init__(self) -> None:
-        self.numbers: dict[int, int] = {}
-        self.fresh: int | None = None
-
-    def fits(self, piece: Piece, blocks: list[int]) -> bool:
-        """Whether counting on gives every event the number it had."""
-        return all(self.numbers.get(h) == _absolute(row[SEQ], blocks) for h, row in zip(piece.natives, piece.rows, strict=True))
-
-
-def _absolute(seq: int, blocks: list[int]) -> int:
-    return blocks[seq // BLOCK] * BLOCK + seq % BLOCK
-
-
-def _iso(value: datetime | None) -> str | None:
-    return format_time(value) if value else None
-
-
-def _add(total: Put, more: Put) -> None:
-    total.sessions |= more.sessions
-    total.events += more.events
-    total.copies += more.copies
-    total.forgotten += more.forgotten
-    total.overtaken += more.overtaken

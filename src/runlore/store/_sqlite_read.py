@@ -1,198 +1,42 @@
-"""What the SQLite store answers. Nothing here writes."""
+"""What the SQLite store answers in words of its own. Nothing here writes."""
 
 from __future__ import annotations
 
-import os
-import re
 from array import array
-from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 import apsw
 import msgspec
-import zstandard
 
-from ..adapters import Facts, Position, Record, Source
 from ..errors import StoreError
-from ..model import BLOCK, Cost, Session, SessionEvent, format_time, parse_time
-from ..timeline import Tally
-from . import Filter, Resume, SegmentEvent, SessionLine, SourceState, StreamState, Tail
-from .pieces import ERROR, LENGTH, OFFSET, SEGMENT_BYTES, SEQ, read_row, segment_event, unpack, unpack_records
-
-_EVENT = 'seq, ts, kind, parent_seq, tool, action, flags, exit_code, native_id, call_id, summary, "offset", length, rest'
-_LINE = (
-    "uid, flavor, title, repo, domain, cwd, git_branch, model, started_at, ended_at, outcome, task_ref, machine, parent_uid,"
-    " relation, events, errors, turns, retries, wall_clock_s, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens,"
-    " usd, source_path, source_bytes, source_missing_at, ingested_at"
-)
-_COSTS = (
-    "input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens", "usd", "wall_clock_s",
-    "turns", "retries",
-)  # fmt: skip
-_SCANNED_BYTES = 1 << 20
-"""What a thread is given at a time."""
-
-_SORTS = {
-    "ended": "ended_at desc",
-    "started": "started_at desc",
-    "events": "events desc",
-    "errors": "errors desc",
-    "tokens": "input_tokens + output_tokens + cache_read_tokens + cache_write_tokens desc",
-    "duration": "wall_clock_s desc",
-}
+from . import SegmentEvent
+from ._sql_read import Reader
+from .pieces import ERROR, segment_event, unpack
 
 
-_WHOLE_PATH = re.compile(r"(?:/|[A-Za-z]:[\\/])[^*?\[]*")
-
-
-class Reader:
-    """The reading half of `SqliteStore`."""
+class SqliteReader(Reader):
+    """The reading part of `SqliteStore`."""
 
     db: apsw.Connection
+    instr = "instr"
+    has_bytes = "instr({}, ?) > 0"
+    epoch_of = "unixepoch({})"
     _sizes: tuple[tuple[int, int], dict[int, int]] | None = None
 
-    def _one(self, sql: str, bindings: Sequence[Any] = ()) -> Any:
-        return self.db.execute(sql, bindings).fetchone()
+    def ids(self, numbers: Iterable[int]) -> Any:
+        return apsw.carray(array("q", numbers))
 
-    def _all(self, sql: str, bindings: Sequence[Any] = ()) -> list[Any]:
-        return self.db.execute(sql, bindings).fetchall()
-
-    # ── sessions ─────────────────────────────────────────────────────────────────────────────────────────────────────
-    def session(self, uid: str) -> Session | None:
-        row = self._one("select * from sessions where uid = ?", (uid,))
-        if row is None:
-            return None
-        data = dict(zip(self._columns(), row, strict=True))
-        del data["number"], data["uid"]
-        cost = {name: data.pop(name) for name in _COSTS}
-        extra = data.pop("extra")
-        if extra:
-            data.update(msgspec.json.decode(extra))
-        for name in Session.TIMES:
-            data[name] = parse_time(data[name]) if data[name] else None
-        return Session.from_dict({**data, "session_uid": uid, "cost": Cost(**cost).to_dict()})
+    def glob(self, column: str, pattern: str, *, is_part: bool = False) -> tuple[str, str]:
+        is_plain = is_part and not any(char in pattern for char in "*?[")
+        return f"{column} glob ?", f"*{pattern}*" if is_plain else pattern
 
     def _columns(self) -> list[str]:
         return [name for (name,) in self._all("select name from pragma_table_info('sessions')")]
 
-    def find(self, name: str, limit: int = 10) -> list[str]:
-        exact = self._all("select uid from sessions where uid = ? or native_session_id = ?", (name, name))
-        if exact:
-            return [uid for (uid,) in exact]
-        # Prefixes as ranges, because `like` folds case and takes _ and % for wildcards.
-        high = name + "\U0010ffff"
-        sql = (
-            "select uid from sessions where (uid >= ?1 and uid < ?2) or (native_session_id >= ?1 and native_session_id < ?2)"
-            " order by coalesce(relation, '') = 'subagent', ended_at desc nulls last, uid limit ?3"
-        )
-        return [uid for (uid,) in self._all(sql, (name, high, limit))]
-
-    def sessions(self, chosen: Filter, *, sort: str = "ended", limit: int | None = None, offset: int = 0) -> list[SessionLine]:
-        where, bindings = _where(chosen)
-        sql = f"select {_LINE} from sessions {where} order by {_SORTS[sort]}, uid limit ? offset ?"
-        rows = self.db.execute(sql, (*bindings, -1 if limit is None else limit, offset))
-        return [SessionLine(*row) for row in rows]
-
-    def uids(self, chosen: Filter) -> list[str]:
-        where, bindings = _where(chosen)
-        return [uid for (uid,) in self._all(f"select uid from sessions {where}", bindings)]
-
-    def count(self, chosen: Filter) -> int:
-        where, bindings = _where(chosen)
-        (count,) = self._one(f"select count(*) from sessions {where}", bindings)
-        return int(count)
-
-    # ── events ───────────────────────────────────────────────────────────────────────────────────────────────────────
-    def events(self, uid: str, first: int = 0, last: int | None = None) -> list[SessionEvent]:
-        session = self._number(uid)
-        if session is None:
-            return []
-        spans = self._segments(session, first, last)
-        events = []
-        at = 0
-        for row in self._rows(session, first, last):
-            ref = None
-            if row[OFFSET] is not None:
-                while at < len(spans) and spans[at][2] < row[SEQ]:
-                    at += 1
-                # A reference names the segment and says what lies there: a swapped or cut one is noticed by its hash.
-                ref = f"{spans[at][0]}:{row[OFFSET]}+{row[LENGTH]}" if at < len(spans) else None
-            events.append(read_row(uid, row, ref))
-        return events
-
-    def bodies(self, uid: str, first: int = 0, last: int | None = None) -> dict[int, str]:
-        session = self._number(uid)
-        if session is None:
-            return {}
-        found: dict[int, str] = {}
-        spans = self._segments(session, first, last)
-        data = b""
-        at, loaded = 0, -1
-        for row in self._rows(session, first, last):
-            if row[OFFSET] is None:
-                copied = self._body_at(read_row(uid, row).origin)
-                if copied is not None:
-                    found[row[SEQ]] = copied
-                continue
-            while spans[at][2] < row[SEQ]:
-                at += 1
-            if loaded != at:
-                _, _, _, length, hash_, body = spans[at]
-                data, loaded = unpack(body, length, hash_), at
-            found[row[SEQ]] = data[row[OFFSET] : row[OFFSET] + row[LENGTH]].decode("utf-8", "replace")
-        return found
-
-    def _body_at(self, origin: str | None) -> str | None:
-        """The body of an event named as uid#seq. An origin is never a copy itself, so this ends."""
-        uid, _, seq = (origin or "").rpartition("#")
-        session = self._number(uid)
-        row = None if session is None else next(iter(self._rows(session, int(seq), int(seq))), None)
-        if row is None or row[OFFSET] is None:
-            return None
-        return self.bodies(uid, int(seq), int(seq)).get(int(seq))
-
-    def _number(self, uid: str) -> int | None:
-        row = self._one("select number from sessions where uid = ?", (uid,))
-        return None if row is None else int(row[0])
-
-    def _rows(self, session: int, first: int, last: int | None) -> list[Any]:
-        sql = f"select {_EVENT} from events where session = ? and seq between ? and ? order by seq"
-        return self._all(sql, (session, first, _high(last)))
-
-    def _segments(self, session: int, first: int, last: int | None) -> list[Any]:
-        sql = (
-            "select id, first_seq, last_seq, length, hash, body from segments"
-            " where session = ? and last_seq >= ? and first_seq <= ? order by first_seq"
-        )
-        return self._all(sql, (session, first, _high(last)))
-
-    def _event(self, session: int, seq: int) -> SessionEvent | None:
-        rows = self._rows(session, seq, seq)
-        if not rows:
-            return None
-        (uid,) = self._one("select uid from sessions where number = ?", (session,))
-        return read_row(uid, rows[0])
-
-    def record_of(self, uid: str, seq: int) -> tuple[str, int] | None:
-        session = self._number(uid)
-        event = None if session is None else self._event(session, seq)
-        if event is None or event.record is None:
-            return None
-        sql = "select path from streams join sources on number = source where session = ? and block = ?"
-        row = self._one(sql, (session, seq // BLOCK))
-        return None if row is None else (row[0], event.record)
-
-    def records(self, source_path: str, first: int = 0, last: int | None = None) -> Iterator[tuple[int, int, bytes]]:
-        sql = (
-            "select r.first, r.length, r.body from records r join sources s on s.number = r.source"
-            " where s.path = ? and r.first + r.count > ? and r.first <= ? order by r.first"
-        )
-        for start, length, body in self._all(sql, (source_path, first, _high(last))):
-            lines = (record for record in unpack_records(body, length) if record.aside is None)
-            for number, record in enumerate(lines, start):
-                if first <= number <= _high(last):
-                    yield number, record.offset, record.data
+    def _file_bytes(self) -> int:
+        return int(self.db.pragma("page_count") * self.db.pragma("page_size"))
 
     # ── the index ────────────────────────────────────────────────────────────────────────────────────────────────────
     def postings(self, term: str, *, prefix: bool = False, column: str | None = None) -> list[int]:
@@ -232,205 +76,3 @@ class Reader:
             (found,) = self._one("select json_group_array(session) from segments")
             self._sizes = version, Counter(msgspec.json.decode(found, type=list[int]))
         return self._sizes[1]
-
-    def scan(self, numbers: Sequence[int], test: Callable[[bytes], bool]) -> Iterator[int]:
-        from concurrent.futures import Future, ThreadPoolExecutor
-
-        sql = "select id, length, body from segments where session = ? order by first_seq"
-        # Decompression and RE2 let go of Python's lock, and a second thread brings 1.7 times the speed; more would wait for it.
-        with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
-            ahead: deque[Future[list[int]]] = deque()
-            rows: list[tuple[int, int, bytes]] = []
-            size = 0
-            try:
-                for number in numbers:
-                    more = self._all(sql, (number,))
-                    rows += more
-                    size += sum(length for _, length, _ in more)
-                    if size >= _SCANNED_BYTES:
-                        ahead.append(pool.submit(_passing, rows, test))
-                        rows, size = [], 0
-                    if len(ahead) > 8:
-                        yield from ahead.popleft().result()
-                ahead.append(pool.submit(_passing, rows, test))
-                while ahead:
-                    yield from ahead.popleft().result()
-            finally:
-                for job in ahead:
-                    job.cancel()
-
-    def numbers(self, chosen: Filter) -> set[int]:
-        where, bindings = _where(chosen)
-        return {number for (number,) in self._all(f"select number from sessions {where}", bindings)}
-
-    def lines(self, numbers: Sequence[int]) -> dict[int, SessionLine]:
-        sql = f"select number, {_LINE} from carray(?) c join sessions on number = c.value"
-        rows = self._all(sql, (apsw.carray(array("q", numbers)),)) if numbers else []
-        return {number: SessionLine(*line) for number, *line in rows}
-
-    def newest(self, numbers: Sequence[int], *, by: str = "ended") -> list[int]:
-        column = {"ended": "ended_at", "started": "started_at"}[by]
-        sql = f"select number from carray(?) c join sessions on number = c.value order by {column} desc, uid"
-        return [number for (number,) in self._all(sql, (apsw.carray(array("q", numbers)),))] if numbers else []
-
-    # ── sources ──────────────────────────────────────────────────────────────────────────────────────────────────────
-    def sources(self, agent: str | None = None) -> dict[str, SourceState]:
-        sql = (
-            'select number, agent, path, root, machine, size, mtime_ns, inode, "offset", head, tail, records, adapter_version,'
-            " redact_version, missing_at, problem from sources where ?1 is null or agent = ?1"
-        )
-        found = {}
-        for number, name, path, root, machine, size, mtime, inode, offset, head, tail, records, *rest in self._all(sql, (agent,)):
-            found[path] = SourceState(
-                number=number,
-                source=Source(agent=name, path=path, root=root, machine=machine, size=size, mtime_ns=mtime, inode=inode),
-                position=Position(offset=offset, head=head, tail=tail, records=records),
-                adapter_version=rest[0],
-                redact_version=rest[1],
-                missing_at=rest[2],
-                problem=rest[3],
-            )
-        return found
-
-    def resume(self, source: int) -> Resume:
-        (carry,) = self._one("select carry from sources where number = ?", (source,))
-        sql = "select uid, session, block, hash from streams join sessions on number = session where source = ? order by session, block"
-        blocks: dict[tuple[str, int], list[int]] = {}
-        for uid, session, block, hash_ in self._all(sql, (source,)):
-            if hash_ or (uid, session) not in blocks:
-                blocks[uid, session] = [block]
-            else:
-                blocks[uid, session].append(block)
-        return Resume(carry=carry, streams={uid: self._stream_state(session, found) for (uid, session), found in blocks.items()})
-
-    def kept(self, source: int) -> Iterator[Record]:
-        for length, body in self._all("select length, body from records where source = ? order by first", (source,)):
-            yield from unpack_records(body, length)
-
-    def kept_count(self, source: int) -> int:
-        (count,) = self._one("select coalesce(sum(count), 0) from records where source = ?", (source,))
-        return int(count)
-
-    def _stream_state(self, session: int, blocks: Sequence[int]) -> StreamState:
-        facts, tally, hash_ = self._one("select facts, tally, hash from streams where session = ? and block = ?", (session, blocks[0]))
-        return StreamState(
-            block=blocks[0],
-            facts=msgspec.msgpack.decode(facts, type=Facts),
-            tally=msgspec.msgpack.decode(tally, type=Tally),
-            hash=hash_,
-            tail=self._tail(session, blocks),
-        )
-
-    def _tail(self, session: int, blocks: Sequence[int]) -> Tail | None:
-        """The last segment of the stream while it is not full, numbered within the stream."""
-        low, high = blocks[-1] * BLOCK, (blocks[-1] + 1) * BLOCK - 1
-        row = self._one(
-            "select first_seq, last_seq, length, hash, body from segments where session = ? and first_seq between ? and ?"
-            " order by first_seq desc limit 1",
-            (session, low, high),
-        )
-        if row is None or row[2] >= SEGMENT_BYTES:
-            return None
-        first, last, length, hash_, body = row
-        shift = (len(blocks) - 1) * BLOCK - low
-        sql = (
-            'select kind, tool, flags, "offset", length from events'
-            ' where session = ? and seq between ? and ? and "offset" is not null order by seq'
-        )
-        return Tail(
-            first_seq=first + shift,
-            last_seq=last + shift,
-            data=unpack(body, length, hash_),
-            events=self._all(sql, (session, first, last)),
-        )
-
-    def skips(self, source_path: str | None = None) -> list[tuple[str, int, str]]:
-        sql = 'select path, k."offset", reason from skips k join sources on number = source where ?1 is null or path = ?1 order by 1, 2'
-        return self._all(sql, (source_path,))
-
-    def tombstones(self) -> set[str]:
-        return {uid for (uid,) in self._all("select uid from tombstones")}
-
-    def unredacted(self, version: str, limit: int = 100) -> list[tuple[int, str]]:
-        sql = "select number, path from sources where redact_version != ? and synced_at is not null order by mtime_ns desc, path limit ?"
-        return self._all(sql, (version, limit))
-
-    def stats(self) -> dict[str, Any]:
-        tables = ("sessions", "sources", "events", "segments", "records", "skips")
-        found: dict[str, Any] = {name: self._one(f"select count(*) from {name}")[0] for name in tables}
-        (found["body_bytes"],) = self._one("select coalesce(sum(length), 0) from segments")
-        (found["source_bytes"],) = self._one("select coalesce(sum(size), 0) from sources")
-        found["file_bytes"] = self.db.pragma("page_count") * self.db.pragma("page_size")
-        return found
-
-
-def _passing(rows: list[tuple[int, int, bytes]], test: Callable[[bytes], bool]) -> list[int]:
-    unpack_one = zstandard.ZstdDecompressor().decompress  # One for each thread. Hashes are for `doctor`: they cost as much again.
-    found = []
-    for id_, length, body in rows:
-        try:
-            passes = test(unpack_one(body, max_output_size=length))
-        except zstandard.ZstdError:
-            passes = True  # Whoever unpacks it is told that it is damaged.
-        if passes:
-            found.append(id_)
-    return found
-
-
-def _high(last: int | None) -> int:
-    return (1 << 62) if last is None else last
-
-
-def _where(chosen: Filter) -> tuple[str, list[Any]]:
-    """The filter as SQL. Globs are matched by SQLite; a pattern without * means "contains", but for repositories."""
-    parts: list[str] = []
-    bindings: list[Any] = []
-
-    def equal(column: str, value: Any) -> None:
-        if value is not None:
-            parts.append(f"{column} = ?")
-            bindings.append(value)
-
-    def like(column: str, pattern: str | None) -> None:
-        if pattern is not None:
-            parts.append(f"lower({column}) glob ?")
-            pattern = pattern.lower()
-            bindings.append(pattern if any(c in pattern for c in "*?[") else f"*{pattern}*")
-
-    def named(column: str, pattern: str | None) -> None:
-        """The whole name, or what follows its last slash: `api` is also `acme/api`, and never `api-docs`."""
-        if pattern is not None:
-            own = f"substr({column}, length(rtrim({column}, replace({column}, '/', ''))) + 1)"
-            parts.append(f"(lower({column}) glob ? or lower({own}) glob ?)")
-            bindings.extend([pattern.lower()] * 2)
-
-    equal("flavor", chosen.agent)
-    equal("domain", chosen.domain)
-    equal("machine", chosen.machine)
-    equal("parent_uid", chosen.parent_uid)
-    if chosen.name is not None:
-        parts.append("(uid >= ? and uid < ? or native_session_id >= ? and native_session_id < ?)")
-        bindings += [chosen.name, chosen.name + "\U0010ffff"] * 2
-    named("repo", chosen.repo)
-    if chosen.cwd is not None and _WHOLE_PATH.fullmatch(chosen.cwd):
-        folder = chosen.cwd.rstrip("/\\")
-        parts.append("(cwd = ? or substr(cwd, 1, ?) in (?, ?))")
-        bindings += [folder, len(folder) + 1, folder + "/", folder + "\\"]
-    else:
-        like("cwd", chosen.cwd)
-    like("git_branch", chosen.branch)
-    like("model", chosen.model)
-    if chosen.since is not None:
-        parts.append("ended_at >= ?")
-        bindings.append(format_time(chosen.since))
-    if chosen.until is not None:
-        parts.append("started_at < ?")
-        bindings.append(format_time(chosen.until))
-    if chosen.text is not None:
-        parts.append("(instr(lower(coalesce(title, '')), ?) or instr(lower(coalesce(cwd, '')), ?))")
-        bindings += [chosen.text.lower()] * 2
-    if chosen.errors:
-        parts.append("errors > 0")
-    if chosen.parents_only and chosen.parent_uid is None:
-        parts.append("coalesce(relation, '') != 'subagent'")
-    return ("where " + " and ".join(parts)) if parts else "", bindings

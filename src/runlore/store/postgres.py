@@ -1,6 +1,6 @@
 """The store in a PostgreSQL database, for the sessions of a team: many machines write to it, and each says whose they are.
 
-What both databases can say is inherited from the SQLite store; `_postgres_….py` says the rest. Here is how the database is opened,
+What both databases can say is in `_sql_….py`, what only PostgreSQL can in `_postgres_….py`. Here is how the database is opened,
 locked, partitioned and emptied. One transaction writes at a time, whoever it is from: so that a copy always finds its original. What
 takes long in a sync, reading and packing, is done before.
 """
@@ -20,9 +20,10 @@ from . import FORGOTTEN
 from ._postgres_copy import PostgresTaker
 from ._postgres_db import PATIENCE_S, Database, array
 from ._postgres_read import Seen
-from ._sqlite_put import Again
+from ._sql import migrations
+from ._sql_forget import Forgetter
+from ._sql_put import Again
 from .pieces import Cleaner
-from .sqlite import SqliteStore, migrations
 
 MIGRATIONS = Path(__file__).parent / "migrations" / "postgres"
 
@@ -32,7 +33,7 @@ _WRITE, _MIGRATE, _DIVIDE, _SYNC = range(1, 5)
 """What a lock is for."""
 
 
-class PostgresStore(PostgresTaker, SqliteStore):
+class PostgresStore(PostgresTaker, Forgetter):
     """See `Store`: the methods are described there."""
 
     def __init__(self, url: str, *, read_only: bool = False, machine: str | None = None, author: str | None = None) -> None:
@@ -72,6 +73,7 @@ class PostgresStore(PostgresTaker, SqliteStore):
                 if number > version:
                     self.db.execute(sql)
                     self.db.execute("insert into migrations values (?, now())", (number,))
+                    self.db.flush()  # A statement that is many goes alone.
 
     def _version(self) -> int:
         if self._one("select current_schema()")[0] is None:
@@ -184,7 +186,7 @@ class PostgresStore(PostgresTaker, SqliteStore):
         self._seen = Seen()
         these = array(numbers)
         sources = array(source for (source,) in self._all("select distinct source from streams where session = any(?::bigint[])", (these,)))
-        for table in ("search", "segments", "natives", "events", "streams", "calls", "claims"):
+        for table in ("search", "segments", "natives", "events", "streams", "calls", "sums", "claims"):
             self.db.execute(f"delete from {table} where session = any(?::bigint[])", (these,))
         self.db.execute("delete from sessions where number = any(?::bigint[])", (these,))
         # Native records of one file cannot be told apart by session, so all of the file's go.

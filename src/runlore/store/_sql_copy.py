@@ -9,33 +9,19 @@ from collections.abc import Sequence
 from typing import Any
 
 from . import Taken
-from ._sqlite_check import Checker
-from ._sqlite_put import INSERT_EVENT, PUT_RECORDS
+from ._sql_check import Checker
+from ._sql_put import INSERT_EVENT, PUT_RECORDS
 from .pieces import LENGTH, OFFSET, pack_one, unpack
 
 
 class Taker(Checker):
-    """The part of `SqliteStore` that takes over."""
+    """The part of a store that takes over."""
 
     source_columns: tuple[str, ...] = ()
-    _keeps_calls = ""
-    """What must be true of a call that is there, so that another may take its place."""
 
     @property
     def session_columns(self) -> list[str]:
         return [name for name in self._columns() if name != "number"]
-
-    def take_source(self, row: dict[str, Any]) -> int:
-        reader = row.get("reader")
-        if reader:  # In a file there is one source at each path, and its machine says where that is.
-            row = {**row, "machine": row["machine"] or reader.rpartition("@")[2]}
-        with self.transaction():
-            sql = "select number, machine from sources where agent = ? and path = ?"
-            found = self._one(sql, (row["agent"], row["path"]))
-            if found is not None and found[1] != row["machine"]:
-                row = {**row, "path": f"{row['machine']}:{row['path']}"}
-                found = self._one(sql, (row["agent"], row["path"]))
-            return self._take_source(row, None if found is None else int(found[0]))
 
     def _take_source(self, row: dict[str, Any], number: int | None) -> int:
         names = [name for name in row if name != "number" and (name in self.source_columns or name not in ("reader", "author"))]
@@ -100,7 +86,7 @@ class Taker(Checker):
         changes = ", ".join(f"{name} = excluded.{name}" for name in ("session", *names))
         sql = (
             f"insert into calls (session, {', '.join(names)}) values (?{', ?' * len(names)})"
-            f" on conflict (hash) do update set {changes} {self._keeps_calls}"
+            f" on conflict (hash) do update set {changes} {self.keeps_calls}"
         )
         self.db.executemany(sql, ((number, *(call[name] for name in names)) for call in calls))
 

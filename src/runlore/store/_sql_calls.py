@@ -1,33 +1,34 @@
-"""The ledger in the SQLite store: calls are kept, priced, and added up."""
+"""The ledger: calls are kept, priced, and added up, in words that both databases understand."""
 
 from __future__ import annotations
 
 import math
-from array import array
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
-from typing import Any
-
-import apsw
+from typing import Any, ClassVar
 
 from ..model import Call, format_time
 from . import Billed, CallFilter, CallSum, Filter, Kept, PriceRow
-from ._sqlite_read import Reader, _where
+from ._sql_read import Reader
 from .calls import COLUMNS, PRICED, SIDECHAIN, from_row, hash_of, to_row
 
 _CALL = ", ".join(f"c.{name}" for name in COLUMNS)
-_IS_SAME = f"excluded.usd is null and ({', '.join(PRICED)}) is ({', '.join(f'excluded.{name}' for name in PRICED)})"
 _PRICE = ("usd", "basis", "price_source", "price_since", "price_match", "price_name", "price_above", "price_notes")
+_IS_SAME = (
+    f"excluded.usd is null and ({', '.join(f'calls.{name}' for name in PRICED)})"
+    f" is not distinct from ({', '.join(f'excluded.{name}' for name in PRICED)})"
+)
 _PUT = (
     f"insert into calls (hash, session, {', '.join(COLUMNS)}, {', '.join(_PRICE)})"
     f" values (?, ?{', ?' * (len(COLUMNS) + len(_PRICE))})"
     " on conflict (hash) do update set session = excluded.session, "
     + ", ".join(f"{name} = excluded.{name}" for name in COLUMNS)
     # One more copy that does not count is no reason to price a call anew.
-    + f", usd = iif({_IS_SAME}, usd, excluded.usd), old_usd = iif({_IS_SAME}, old_usd, null)"
-    + "".join(f", {name} = iif(excluded.usd is null, {name}, excluded.{name})" for name in _PRICE[1:])
+    + f", usd = case when {_IS_SAME} then calls.usd else excluded.usd end, old_usd = case when {_IS_SAME} then calls.old_usd end"
+    + "".join(f", {name} = case when excluded.usd is null then calls.{name} else excluded.{name} end" for name in _PRICE[1:])
 )
 _SET_PRICE = f"update calls set {' = ?, '.join(_PRICE)} = ? where hash = ?"
 _PRICE_COLUMNS = (
@@ -44,28 +45,22 @@ _SLOT = 900
 
 _START = datetime(1970, 1, 1, tzinfo=UTC)
 
+_TOKENS = (
+    "input_tokens", "output_tokens", "cache_read_tokens", "cache_write_5m_tokens", "cache_write_1h_tokens", "reasoning_tokens",
+    "web_searches",
+)  # fmt: skip
 _SUMS = {
     "calls": "count(*)",
-    "input_tokens": "sum(c.input_tokens)",
-    "output_tokens": "sum(c.output_tokens)",
-    "cache_read_tokens": "sum(c.cache_read_tokens)",
-    "cache_write_5m_tokens": "sum(c.cache_write_5m_tokens)",
-    "cache_write_1h_tokens": "sum(c.cache_write_1h_tokens)",
-    "reasoning_tokens": "sum(c.reasoning_tokens)",
-    "web_searches": "sum(c.web_searches)",
-    "whole": f"coalesce(sum(c.usd / {_PART}), 0)",
-    "rest": f"coalesce(sum(c.usd % {_PART}), 0)",
-    "unpriced": "sum((c.usd is null or c.basis = 'none') and (c.model is null or c.model not glob '<*'))",
-    "fuzzy": "coalesce(sum(c.price_match = 'fuzzy'), 0)",
+    **{name: f"cast(sum(c.{name}) as bigint)" for name in _TOKENS},
+    "whole": f"cast(coalesce(sum(c.usd / {_PART}), 0) as bigint)",
+    "rest": f"cast(coalesce(sum(c.usd % {_PART}), 0) as bigint)",
+    "unpriced": "count(*) filter (where (c.usd is null or c.basis = 'none') and (c.model is null or c.model not like '<%'))",
+    "fuzzy": "count(*) filter (where c.price_match = 'fuzzy')",
 }
-_LEVELS = {"session": "c.session", "model": "c.model", "flags": "c.flags", "slot": f"unixepoch(c.ts) / {_SLOT}"}
-_PRICED_SUM = "coalesce(sum(c.usd is not null and c.basis != 'none'), 0)"
-_MAKE_SUMS = (
-    f"insert into sums select {', '.join([*_LEVELS.values(), *_SUMS.values(), _PRICED_SUM])}"
-    " from calls c where c.session in (select value from carray(?)) group by 1, 2, 3, 4"
-)
-_USD = f"iif(sum(priced), (sum(whole) * {_PART}.0 + sum(rest)) / 1e12, null)"
-_OUTER = ", ".join(f"sum(g.{name})" for name in _SUMS)
+_PRICED_SUM = "count(*) filter (where c.usd is not null and c.basis != 'none')"
+_USD = "case when sum(priced) > 0 then (cast(sum(whole) as double precision) * 1000000.0 + cast(sum(rest) as double precision)) / 1e12 end"
+"""In the same steps in both databases, so that the same calls give the same number."""
+_OUTER = ", ".join(f"cast(sum(g.{name}) as bigint)" for name in _SUMS)
 
 _KEYS = {
     "agent": "s.flavor",
@@ -78,7 +73,7 @@ _KEYS = {
     "price_notes": "g.price_notes",
     "project": "coalesce(s.repo, s.cwd)",
     "session": "coalesce(t.top, s.uid)",
-    "subagent": f"case when s.relation = 'subagent' then s.uid when g.flags & {SIDECHAIN} then 'sidechain' else 'main' end",
+    "subagent": f"case when s.relation = 'subagent' then s.uid when g.flags & {SIDECHAIN} != 0 then 'sidechain' else 'main' end",
 }
 _EPOCH = 719_163
 """The ordinal of 1970-01-01. Counting seconds from day 1 on, none are negative, and division always rounds the same way."""
@@ -89,26 +84,29 @@ _TOPS = (
     " union all select s.uid, s.number, tops.top from tops join sessions s on s.parent_uid = tops.uid and s.relation = 'subagent') "
 )
 _BELOW = (
-    "(with recursive below (uid) as (select ? union"
+    "(with recursive below (uid) as (select uid from sessions where uid = ? union"
     " select s.uid from below join sessions s on s.parent_uid = below.uid and s.relation = 'subagent')"
-    " select number from sessions where uid in below)"
+    " select number from sessions where uid in (select uid from below))"
 )
 
 
 class Ledger(Reader):
-    """The part of `SqliteStore` that counts and prices."""
+    """The part of a store that counts and prices."""
 
+    keeps_calls: ClassVar[str] = ""
+    """What must be true of a call that is there, so that another may take its place."""
     _to_sum: set[int]
     """Sessions whose calls changed in the open transaction."""
 
+    @abstractmethod
     def transaction(self) -> AbstractContextManager[None]:
-        raise AssertionError("the store has it")
+        """See `Store`."""
 
     # ── sums ─────────────────────────────────────────────────────────────────────────────────────────────────────────
     def sum_calls(self, by: Sequence[str], chosen: CallFilter, offsets: Sequence[tuple[int, int]] = ()) -> list[CallSum]:
         keys = [_day(offsets) if name == "day" else _KEYS[name] for name in by]
         prices = [name for name in by if name.startswith("price_")]
-        table, bindings = _calls_in(chosen, prices) if prices else _sums_in(chosen)
+        table, bindings = self._calls_in(chosen, prices) if prices else self._sums_in(chosen)
         where, more = self._calls_where(chosen)
         sql = (
             f"{_TOPS if 'session' in by else ''}select {''.join(f'{key}, ' for key in keys)}{_OUTER} from {table} g"
@@ -122,18 +120,18 @@ class Ledger(Reader):
         parts: list[str] = []
         bindings: list[Any] = []
         if chosen.model is not None:
-            pattern = chosen.model.lower()
-            parts.append("lower(g.model) glob ?")
-            bindings.append(pattern if any(char in pattern for char in "*?[") else f"*{pattern}*")
+            test, pattern = self.glob("lower(g.model)", chosen.model.lower(), is_part=True)
+            parts.append(test)
+            bindings.append(pattern)
         if chosen.session is not None:
             parts.append(f"g.session in {_BELOW}")
             bindings.append(chosen.session)
         if chosen.is_subagent is not None:
-            sub = f"(g.flags & {SIDECHAIN} or g.session in (select number from sessions where relation = 'subagent'))"
+            sub = f"(g.flags & {SIDECHAIN} != 0 or g.session in (select number from sessions where relation = 'subagent'))"
             parts.append(sub if chosen.is_subagent else f"not {sub}")
         names = ("agent", "repo", "cwd", "branch", "machine")
         sessions = Filter(parents_only=False, **{name: getattr(chosen, name) for name in names})
-        where, more = _where(sessions)
+        where, more = self._where(sessions)
         if where:
             parts.append(f"g.session in (select number from sessions {where})")
             bindings += more
@@ -146,7 +144,7 @@ class Ledger(Reader):
     # ── single calls ─────────────────────────────────────────────────────────────────────────────────────────────────
     def calls(self, hashes: Sequence[int]) -> list[Kept]:
         sql = f"select s.uid, {_CALL} from carray(?) h join calls c on c.hash = h.value join sessions s on s.number = c.session"
-        rows = self._all(sql, (apsw.carray(array("q", hashes)),)) if hashes else []
+        rows = self._all(sql, (self.ids(hashes),)) if hashes else []
         return [from_row(uid, row) for uid, *row in rows]
 
     def billed(self, uid: str) -> list[Billed]:
@@ -154,7 +152,7 @@ class Ledger(Reader):
 
     def copied_calls(self, uid: str) -> list[Billed]:
         # The uid stands in the packed copies as it is, so most rows need not be unpacked.
-        found = self._billed("c.superseded is not null and s.uid != ? and instr(c.superseded, cast(? as blob))", (uid, uid))
+        found = self._billed(f"c.superseded is not null and s.uid != ? and {self.has_bytes.format('c.superseded')}", (uid, uid.encode()))
         return [one for one in found if any(copy.session_uid == uid for copy in one.kept.superseded)]
 
     def _billed(self, where: str, bindings: Sequence[Any]) -> list[Billed]:
@@ -199,24 +197,24 @@ class Ledger(Reader):
             rows.append([hash_of(call), numbers[call.session_uid], *row, *_price_values(kept.price)])
         if not rows:
             return
-        hashes = apsw.carray(array("q", [row[0] for row in rows]))
+        hashes = [row[0] for row in rows]
         with self.transaction():
             self._to_sum |= self._sessions_of(hashes)  # What was counted for one session may now count for another.
-            self.db.executemany(_PUT, rows)
+            self.db.executemany(f"{_PUT} {self.keeps_calls}", rows)
             self._to_sum |= self._sessions_of(hashes)
 
     def _seqs(self, uid: str, events: list[int]) -> dict[int, int]:
         """Where events are, by the hash of their native id; of a record that gave none, the one that it follows."""
         session = self._number(uid)
         natives = "select n.hash, n.seq from carray(?) c join natives n on n.hash = c.value and n.session = ?"
-        found: dict[int, int] = dict(self._all(natives, (apsw.carray(array("q", events)), session)))
+        found: dict[int, int] = dict(self._all(natives, (self.ids(events), session)))
         rest = [event for event in events if event not in found]
         if rest:
             aliases = (
-                "select a.hash, a.seq from (select distinct source from streams where session = ?1) s join carray(?2) c"
-                " join aliases a on a.source = s.source and a.hash = c.value and a.session = ?1"
+                "select a.hash, a.seq from carray(?2) c join aliases a on a.hash = c.value"
+                " and a.source in (select source from streams where session = ?1) and a.session = ?1"
             )
-            found |= dict(self._all(aliases, (session, apsw.carray(array("q", rest)))))
+            found |= dict(self._all(aliases, (session, self.ids(rest))))
         return found
 
     def unpriced(self, limit: int = 10_000) -> list[tuple[int, Call]]:
@@ -229,28 +227,28 @@ class Ledger(Reader):
             return
         with self.transaction():
             self.db.executemany(_SET_PRICE, rows)
-            self._to_sum |= self._sessions_of(apsw.carray(array("q", [row[-1] for row in rows])))
+            self._to_sum |= self._sessions_of([row[-1] for row in rows])
 
     def unprice(self, sources: Sequence[str] | None = None) -> int:
         with self.transaction():
             chosen = "usd is not null and basis != 'invoiced'"
             if sources is not None:
                 chosen += f" and price_match != 'exact' and coalesce(price_source, '') not in (?{', ?' * (len(sources) - 1)})"
-            first = "iif(coalesce(old_usd, 0) = 0, usd, old_usd)"
+            first = "case when coalesce(old_usd, 0) = 0 then usd else old_usd end"
             sql = f"update calls set old_usd = {first}, usd = null where {chosen} returning session"
             changed = [session for (session,) in self._all(sql, tuple(sources or ()))]
             self._to_sum.update(changed)
             return len(changed)
 
-    def _sessions_of(self, hashes: Any) -> set[int]:
-        return {n for (n,) in self._all("select distinct session from carray(?) h join calls on hash = h.value", (hashes,))}
+    def _sessions_of(self, hashes: list[int]) -> set[int]:
+        return {n for (n,) in self._all("select distinct session from carray(?) h join calls on hash = h.value", (self.ids(hashes),))}
 
     def wrong_sums(self) -> list[int]:
-        made = f"select {', '.join([*_LEVELS.values(), *_SUMS.values(), _PRICED_SUM])} from calls c group by 1, 2, 3, 4"
+        made = f"select {self._sums} from calls c group by 1, 2, 3, 4"
         sql = (
-            f"select session from (select * from (select * from ({made}) except select * from sums)"
-            f" union all select * from (select * from sums except select * from ({made})))"
-            f" union select number from sessions s where usd is not (select {_USD} from sums where session = s.number)"
+            f"select session from (select * from (select * from ({made}) m except select * from sums) a"
+            f" union all select * from (select * from sums except select * from ({made}) m) b) c"
+            f" union select number from sessions s where usd is distinct from (select {_USD} from sums where session = s.number)"
         )
         return [session for (session,) in self._all(sql)]
 
@@ -258,28 +256,42 @@ class Ledger(Reader):
         """Makes the sums of the sessions whose calls changed. Once for a transaction: a long session comes in many parts."""
         if not self._to_sum:
             return
-        sessions = apsw.carray(array("q", sorted(self._to_sum)))
-        self.db.execute("delete from sums where session in (select value from carray(?))", (sessions,))
-        self.db.execute(_MAKE_SUMS, (sessions,))
-        self.db.execute(
-            f"update sessions set usd = (select {_USD} from sums where session = number) where number in (select value from carray(?))",
-            (sessions,),
-        )
+        these = "(select c.value from carray(?) c)"
+        sessions = self.ids(sorted(self._to_sum))
+        self.db.execute(f"delete from sums where session in {these}", (sessions,))
+        self.db.execute(f"insert into sums select {self._sums} from calls c where c.session in {these} group by 1, 2, 3, 4", (sessions,))
+        self.db.execute(f"update sessions set usd = (select {_USD} from sums where session = number) where number in {these}", (sessions,))
         self._to_sum.clear()
 
+    @property
+    def _sums(self) -> str:
+        """The columns of table `sums`, made of calls."""
+        return ", ".join([*self._levels.values(), *_SUMS.values(), _PRICED_SUM])
 
-def _sums_in(chosen: CallFilter) -> tuple[str, list[Any]]:
-    """The sums of a time. What is not a whole slot, at its beginning and its end, is made from the calls themselves."""
-    since, until = _slot(chosen.since, up=True), _slot(chosen.until, up=False)
-    if since is None and until is None:
-        return "sums", []
-    tests = ["slot is not null", *([] if since is None else [f"slot >= {since}"]), *([] if until is None else [f"slot < {until}"])]
-    table, bindings = f"select * from sums where {' and '.join(tests)}", []
-    for edge in _edges(chosen, since, until):
-        calls, times = _calls_in(edge)
-        table += f" union all select * from {calls}"
-        bindings += times
-    return f"({table})", bindings
+    @property
+    def _levels(self) -> dict[str, str]:
+        return {"session": "c.session", "model": "c.model", "flags": "c.flags", "slot": f"{self.epoch_of.format('c.ts')} / {_SLOT}"}
+
+    def _sums_in(self, chosen: CallFilter) -> tuple[str, list[Any]]:
+        """The sums of a time. What is not a whole slot, at its beginning and its end, is made from the calls themselves."""
+        since, until = _slot(chosen.since, up=True), _slot(chosen.until, up=False)
+        if since is None and until is None:
+            return "sums", []
+        tests = ["slot is not null", *([] if since is None else [f"slot >= {since}"]), *([] if until is None else [f"slot < {until}"])]
+        table, bindings = f"select * from sums where {' and '.join(tests)}", []
+        for edge in _edges(chosen, since, until):
+            calls, times = self._calls_in(edge)
+            table += f" union all select * from {calls} e"
+            bindings += times
+        return f"({table})", bindings
+
+    def _calls_in(self, chosen: CallFilter, more: Sequence[str] = ()) -> tuple[str, list[Any]]:
+        """The same sums, made of the calls of a time."""
+        times = [(f"c.ts {sign} ?", format_time(time)) for sign, time in ((">=", chosen.since), ("<", chosen.until)) if time is not None]
+        where = f"where {' and '.join(test for test, _ in times)}" if times else ""
+        levels = self._levels | {name: f"c.{name}" for name in more}
+        columns = ", ".join(f"{sql} as {name}" for name, sql in {**levels, **_SUMS, "priced": _PRICED_SUM}.items())
+        return f"(select {columns} from calls c {where} group by {', '.join(levels.values())})", [time for _, time in times]
 
 
 def _edges(chosen: CallFilter, since: int | None, until: int | None) -> Iterator[CallFilter]:
@@ -290,15 +302,6 @@ def _edges(chosen: CallFilter, since: int | None, until: int | None) -> Iterator
         yield CallFilter(since=chosen.since, until=edge)
     if until is not None and (edge := _START + timedelta(seconds=until * _SLOT)) != chosen.until:
         yield CallFilter(since=edge, until=chosen.until)
-
-
-def _calls_in(chosen: CallFilter, more: Sequence[str] = ()) -> tuple[str, list[Any]]:
-    """The same sums, made of the calls of a time."""
-    times = [(f"c.ts {sign} ?", format_time(time)) for sign, time in ((">=", chosen.since), ("<", chosen.until)) if time is not None]
-    where = f"where {' and '.join(test for test, _ in times)}" if times else ""
-    levels = _LEVELS | {name: f"c.{name}" for name in more}
-    columns = ", ".join(f"{sql} as {name}" for name, sql in {**levels, **_SUMS, "priced": _PRICED_SUM}.items())
-    return f"(select {columns} from calls c {where} group by {', '.join(levels.values())})", [time for _, time in times]
 
 
 def _slot(time: datetime | None, *, up: bool) -> int | None:
