@@ -195,6 +195,15 @@ def test_watermarks_never_go_back(n):  # rule 8, failure 3
     assert session(**marks, **{Session.WATERMARKS[n]: NOON})
 
 
+def test_an_analysis_of_what_was_stored_before_stays_when_more_is_stored():
+    grown = analyzed(ingested_at=NOON + timedelta(hours=1), last_seq=8, content_hash="h8")
+    assert grown.analyzed_at == NOON
+    assert grown.is_stale
+    assert not grown.is_evictable
+    with pytest.raises(ModelError, match="lies before"):
+        analyzed(ingested_at=NOON + timedelta(hours=1), evicted_at=NOON)
+
+
 def test_a_session_may_be_stored_without_having_been_discovered():
     assert session(ingested_at=NOON).discovered_at is None
 

@@ -1,8 +1,8 @@
 """Pure values: what a session is and what happened in it.
 
-Nothing here reads a file, opens a database or knows an agent's name; of ours only `errors` is imported. Values are frozen
-and check themselves when they are made, so a bad state cannot be built, changed into, or saved. A field that a newer
-runlore wrote and this one does not know is kept in `extra` and written back.
+Nothing here reads a file, opens a database or knows an agent's name; of ours only `errors` is imported, and the parts of a digest.
+Values are frozen and check themselves when they are made, so a bad state cannot be built, changed into, or saved. A field that a
+newer runlore wrote and this one does not know is kept in `extra` and written back.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Literal, Self, get_args
 import msgspec
 from msgspec.structs import force_setattr
 
+from ._findings import Commit, Covers, ErrorSeen, Fix, Moment, Ran, Tested
 from .errors import MissingField, ModelError
 
 SCHEMA_VERSION = 3
@@ -261,6 +262,7 @@ class Session(_Value, frozen=True, kw_only=True):
     ended_at: datetime | None = None
     outcome: Outcome = "unknown"
     outcome_evidence: str | None = None
+    quality: str | None = None
     cost: Cost = msgspec.field(default_factory=Cost)
     task_ref: str | None = None
     source_path: str | None = None
@@ -303,9 +305,10 @@ class Session(_Value, frozen=True, kw_only=True):
             # mark is optional; from `ingested_at` on each needs the one before.
             if n > 1 and getattr(self, self.WATERMARKS[n - 1]) is None:
                 raise ModelError(f"{name} is set but {self.WATERMARKS[n - 1]} is not")
-            if last is not None and value < last[1]:
+            # An analysis that names its content is good for that, also when the session was written to since.
+            if last is not None and value < last[1] and not (name == "analyzed_at" and self.analyzed_seq is not None):
                 raise ModelError(f"{name} lies before {last[0]}")
-            last = (name, value)
+            last = max((name, value), last or (name, value), key=lambda mark: mark[1])
 
     @property
     def is_evictable(self) -> bool:
@@ -330,6 +333,63 @@ class Session(_Value, frozen=True, kw_only=True):
 def is_evictable(session: Session) -> bool:
     """Whether Tier 1 may drop this session: its digest covers exactly what is stored."""
     return session.is_evictable
+
+
+class Digest(_Value, frozen=True, kw_only=True):
+    """What is kept of a session when its bulk is gone. Made by rules alone, and the same whenever it is made from the same.
+
+    `covers` names the content it was made from. Lists are cut, each with what matters most left in it; `cut` says by name how many more
+    there were. What a session cost is in the ledger, and is not said here a second time.
+    """
+
+    TIMES: ClassVar[frozenset[str]] = frozenset({"made_at"})
+
+    session_uid: str
+    version: int
+    """Of the rules that made it: what older ones made is made again as long as there is something to make it from."""
+    covers: Covers
+    made_at: datetime | None = None
+    """Set by the store. It is no part of what is compared."""
+    goal: str | None = None
+    """The first prompt that asks for something."""
+    goal_seq: int | None = None
+    title: str | None = None
+    files_read: tuple[str, ...] = ()
+    files_edited: tuple[str, ...] = ()
+    files_created: tuple[str, ...] = ()
+    commands: tuple[Ran, ...] = ()
+    tests: tuple[Tested, ...] = ()
+    commits: tuple[Commit, ...] = ()
+    pull_requests: tuple[Moment, ...] = ()
+    tools: dict[str, int] = msgspec.field(default_factory=dict)
+    kinds: dict[str, int] = msgspec.field(default_factory=dict)
+    subagents: tuple[Moment, ...] = ()
+    wall_s: float = 0.0
+    active_s: float = 0.0
+    """Without the times when nobody did anything."""
+    interventions: tuple[Moment, ...] = ()
+    corrections: tuple[Moment, ...] = ()
+    """What a person said next that rejects or redirects what was done."""
+    decisions: tuple[Moment, ...] = ()
+    retries: int = 0
+    compactions: int = 0
+    errors: tuple[ErrorSeen, ...] = ()
+    fixes: tuple[Fix, ...] = ()
+    outcome: Outcome = "unknown"
+    outcome_level: str | None = None
+    """What the outcome rests on: test, shipped, said …"""
+    outcome_confidence: float = 0.0
+    outcome_evidence: tuple[int, ...] = ()
+    outcome_reason: str = ""
+    quality: str | None = None
+    excerpts: tuple[Moment, ...] = ()
+    """Of the events that errors and fixes cite, by seq."""
+    cut: dict[str, int] = msgspec.field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.outcome not in OUTCOMES:
+            raise ModelError(f"outcome {self.outcome!r} is not one of {', '.join(sorted(OUTCOMES))}")
+        _check_aware(self)
 
 
 class Tests(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

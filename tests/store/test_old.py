@@ -27,4 +27,6 @@ def test_an_old_store_opens_and_says_what_it_held(file: Path, tmp_path: Path) ->
     assert store.bodies("toy:s1") == {0: "find the bug", 1: "found it in parseHttpUrl"}
     assert len(store.postings("http")) == 1
     assert len(list(store.records(session.source_path or ""))) == 3
+    digest = store.digest("toy:s1")
+    assert (digest.goal if digest else None) == ("find the bug" if int(file.stem) >= 4 else None)
     store.close()

@@ -162,6 +162,7 @@ _REPAIRS: dict[Kind, tuple[str, Callable[[Store, list[Any]], None]]] = {
     "natives": ("make native ids again from the events", lambda store, keys: store.relink(keys)),
     "streams": ("count events again", lambda store, keys: store.recount(keys, streams=True)),
     "sums": ("add up sessions again", lambda store, keys: store.recount(keys)),
+    "digest": ("let the next sync make digests again", lambda store, uids: store.drop_digests(uids)),
     "index": ("make the index again from the bodies", _reindex),
     "mode": ("hide files from others", _hide),
 }

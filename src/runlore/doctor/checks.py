@@ -10,10 +10,11 @@ from typing import Any
 import msgspec
 
 from ..adapters import Facts
-from ..errors import StoreError
+from ..errors import RunloreError, StoreError
 from ..model import BLOCK
 from ..store import DAMAGED, Row
 from ..store import FORGOTTEN as LEFT_OUT
+from ..store.digest_rows import ERROR, error_rows
 from ..store.pieces import ROW, Rest, native_hash, read_row, unpack, unpack_records
 from .exam import INDEX_SAMPLE, SAMPLE, Exam, Finding, Repair, adapter_of, count_strays, how_it_is
 
@@ -277,6 +278,40 @@ def check_ledger(exam: Exam) -> Iterator[Finding]:
         yield Finding(f"{exam.uid(session)}: its use is not the sum of its calls", (("sums", session),))
 
 
+def check_digests(exam: Exam) -> Iterator[Finding]:
+    """Every digest unpacks, says what it is of and what it covers, and its errors are found by what they are."""
+    sql = (
+        "select s.uid, s.evicted_at is not null, s.analyzed_seq, s.analyzed_hash, s.number, d.version, d.last_seq, d.content_hash"
+        " from digests d join sessions s on s.number = d.session order by s.uid"
+    )
+    rows = exam.store.rows(sql)
+    known = {row[0] for row in rows}
+    for (uid,) in exam.store.rows("select uid from sessions where analyzed_at is not null order by uid"):
+        if uid not in known:
+            yield Finding(f"{uid}: is said to have a digest, and has none", (("digest", uid),))
+    for uid, is_evicted, *state in exam.each(rows, SAMPLE):
+        wrong = _wrong_digest(exam, uid, *state)
+        if wrong and is_evicted:
+            yield Finding(f"{uid}: {wrong}; cannot be made again: its events were evicted")
+        elif wrong:
+            yield Finding(f"{uid}: {wrong}", (("digest", uid),))
+
+
+def _wrong_digest(exam: Exam, uid: str, seq: int, hash_: str, session: int, version: int, last_seq: int, content_hash: str) -> str | None:
+    try:
+        digest = exam.store.digest(uid)
+    except RunloreError as error:
+        return f"its digest cannot be read: {error}"
+    assert digest is not None
+    covers = digest.covers
+    if (digest.session_uid, digest.version, covers.last_seq, covers.content_hash) != (uid, version, last_seq, content_hash):
+        return "its digest is of something else"
+    if (seq, hash_) != (last_seq, content_hash):
+        return "its digest does not cover what is said"
+    stored = exam.store.rows(f"select {', '.join(ERROR)} from errors where session = ? order by fingerprint", (session,))
+    return None if stored == sorted(error_rows(digest)) else "its errors are not those of its digest"
+
+
 def _unreadable_facts(exam: Exam, session: int) -> Iterator[Finding]:
     for source, facts in exam.store.rows("select source, facts from streams where session = ?", (session,)):
         try:
@@ -381,6 +416,7 @@ CHECKS: dict[str, Callable[[Exam], Iterator[Finding]]] = {
     "streams": check_streams,
     "sessions": check_sessions,
     "ledger": check_ledger,
+    "digests": check_digests,
     "sources": check_sources,
     "records": check_records,
     "forgotten": check_forgotten,

@@ -22,7 +22,9 @@ SAMPLE = 200
 """So many segments, sessions and packs of records are looked at closely, spread over the store: a second or two."""
 INDEX_SAMPLE = 50
 
-Kind = Literal["session", "source", "stream", "strays", "forget", "position", "natives", "derive", "streams", "sums", "index", "mode"]
+Kind = Literal[
+    "session", "source", "stream", "strays", "forget", "position", "natives", "derive", "streams", "sums", "digest", "index", "mode"
+]
 Repair = tuple[Kind, Any]
 """What to do, and to what."""
 
@@ -126,7 +128,7 @@ class Exam:
     def strays(self) -> dict[int, Counter[str]]:
         """The sessions that are not there, with how many rows of each table are left of them."""
         found: dict[int, Counter[str]] = {}
-        for table in ("events", "segments", "streams", "natives", "aliases"):
+        for table in ("events", "segments", "streams", "natives", "aliases", "digests", "errors"):
             for session, count in self.store.rows(count_strays(table, "session", "sessions")):
                 found.setdefault(session, Counter())[table] = count
         return found

@@ -18,6 +18,7 @@ from ..adapters import Facts, Position, Record, Skip, Source
 from ..errors import StoreError
 from ..model import Call, Session, SessionEvent
 from ..timeline import Tally
+from .digests import Digests
 
 if TYPE_CHECKING:
     from .pieces import Cleaner
@@ -323,9 +324,13 @@ class Taken(msgspec.Struct, kw_only=True):
     natives: list[Row]
     """(hash, seq)."""
     calls: list[dict[str, Any]]
+    digest: Row | None = None
+    """(version, last_seq, content_hash, made_at, length, hash, body)."""
+    errors: list[Row] = []
+    """See `digest_rows.ERROR`."""
 
 
-class Store(Protocol):
+class Store(Digests, Protocol):
     """What runlore asks of a database. Every write is one transaction; a reader never waits for a writer."""
 
     url: str

@@ -110,7 +110,7 @@ class Checker(Writer):
         with self.transaction(), self.told():
             for session in sessions:
                 self._drop_segments("session = ?", (session,))
-                for table in ("events", "streams", "natives", "aliases"):
+                for table in ("events", "streams", "natives", "aliases", "digests", "errors"):
                     self.db.execute(f"delete from {table} where session = ?", (session,))
             for table in ("records", "skips", "aliases"):
                 known = "select number from sources union all select source from streams"

@@ -11,6 +11,7 @@ from typing import Any
 from . import Taken
 from ._sql_check import Checker
 from ._sql_put import INSERT_EVENT, PUT_RECORDS
+from .digest_rows import ERROR
 from .pieces import LENGTH, OFFSET, pack_one, unpack
 
 
@@ -44,8 +45,14 @@ class Taker(Checker):
             self.db.executemany("insert or ignore into natives values (?, ?, ?)", ((h, number, seq) for h, seq in taken.natives))
             self._take_segments(number, taken)
             self._take_calls(number, taken.calls)
+            self._take_digest(number, taken)
             self._to_sum.add(number)
         return number
+
+    def _take_digest(self, number: int, taken: Taken) -> None:
+        if taken.digest is not None:
+            self.db.execute("insert into digests values (?, ?, ?, ?, ?, ?, ?, ?)", (number, *taken.digest))
+        self.db.executemany(f"insert into errors values (?{', ?' * len(ERROR)})", ((number, *row) for row in taken.errors))
 
     def _take_events(self, number: int, taken: Taken) -> None:
         self.db.executemany(INSERT_EVENT, ((number, *row) for row in taken.events))
@@ -56,7 +63,7 @@ class Taker(Checker):
         if number is None:
             return
         self._drop_segments("session = ?", (number,))
-        for table in ("natives", "events", "streams", "calls", "aliases"):
+        for table in ("natives", "events", "streams", "calls", "aliases", "digests", "errors"):
             self.db.execute(f"delete from {table} where session = ?", (number,))
         self.db.execute("delete from sessions where number = ?", (number,))
 

@@ -12,6 +12,7 @@ from ..adapters import Facts
 from ..model import BLOCK, format_time
 from ..timeline import Tally
 from ._sql_copy import Taker
+from ._sql_digests import Shelf
 from ._sql_put import INSERT_EVENT
 from .pieces import (
     LENGTH,
@@ -31,7 +32,7 @@ from .pieces import (
 )
 
 
-class Forgetter(Taker):
+class Forgetter(Taker, Shelf):
     """The part of a store that removes."""
 
     @abstractmethod
@@ -47,6 +48,8 @@ class Forgetter(Taker):
         with self.transaction():
             for session, block in self._all("select session, block from streams where source = ?", (source,)):
                 changed += self._redact_block(session, block, cleaner)
+            for (session,) in self._all("select distinct session from streams where source = ?", (source,)):
+                changed += self._redact_digest(session, cleaner)
             for first, length, body in self._all("select first, length, body from records where source = ?", (source,)):
                 records = unpack_records(body, length)
                 clean = [msgspec.structs.replace(record, data=redact_record(record.data, cleaner)) for record in records]

@@ -13,6 +13,7 @@ import msgspec
 
 from . import Store, Taken
 from .calls import COLUMNS
+from .digest_rows import ERROR
 from .pieces import ROW
 
 SOURCE = (
@@ -20,7 +21,7 @@ SOURCE = (
     "redact_version", "merged", "discovered_at", "synced_at", "missing_at", "problem",
 )  # fmt: skip
 PRICE = ("usd", "basis", "price_source", "price_since", "price_match", "price_name", "price_above", "price_notes", "old_usd")
-COPIED = frozenset("sessions sources streams skips tombstones events segments natives aliases records calls".split())
+COPIED = frozenset("sessions sources streams skips tombstones events segments natives aliases records calls digests errors".split())
 MADE_AGAIN = frozenset({"search", "sums"})
 """Tables that follow from the others."""
 
@@ -42,8 +43,8 @@ def copy(source: Store, target: Store, progress: Progress | None = None) -> Copi
     done = Copied()
     with source.snapshot():
         numbers = _sources(source, target)
-        wanted = source.rows("select number, uid, content_hash, last_seq, ingested_at, usd from sessions order by number")
-        known = {row[0]: row[1:] for row in target.rows("select uid, content_hash, last_seq, ingested_at, usd from sessions")}
+        wanted = source.rows("select number, uid, content_hash, last_seq, ingested_at, analyzed_at, usd from sessions order by number")
+        known = {row[0]: row[1:] for row in target.rows("select uid, content_hash, last_seq, ingested_at, analyzed_at, usd from sessions")}
         sessions: dict[int, int] = {}
         for at, (number, uid, *state) in enumerate(wanted):
             if known.get(uid) == tuple(state):
@@ -75,6 +76,7 @@ def _session(source: Store, number: int, sources: dict[int, int]) -> Taken:
     (row,) = source.rows(f"select {', '.join(columns)} from sessions where number = ?", (number,))
     event = ", ".join(f'"{name}"' for name in ROW)
     calls = ("hash", *COLUMNS, *PRICE)
+    digest = source.rows("select version, last_seq, content_hash, made_at, length, hash, body from digests where session = ?", (number,))
     streams = source.rows("select block, source, facts, tally, hash from streams where session = ? order by block", (number,))
     return Taken(
         session=dict(zip(columns, row, strict=True)),
@@ -88,6 +90,8 @@ def _session(source: Store, number: int, sources: dict[int, int]) -> Taken:
             dict(zip(calls, call, strict=True))
             for call in source.rows(f"select {', '.join(calls)} from calls where session = ?", (number,))
         ],
+        digest=next(iter(digest), None),
+        errors=source.rows(f"select {', '.join(ERROR)} from errors where session = ?", (number,)),
     )
 
 

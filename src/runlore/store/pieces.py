@@ -289,6 +289,11 @@ class _Open:
         )
 
 
+def pack_text(data: bytes) -> tuple[int, bytes, bytes]:
+    """The length, the hash and the packed bytes of something that is kept in one piece."""
+    return len(data), blake2b(data, digest_size=16).digest(), _packers.pack(data)
+
+
 def unpack(body: bytes, length: int, hash_: bytes) -> bytes:
     """The bodies of a segment. Raises StoreError when they are not what was stored."""
     try:

@@ -10,12 +10,14 @@ from __future__ import annotations
 import getpass
 import os
 import platform
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from datetime import datetime
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
 from ..errors import StoreBusy, StoreError, StoreTooNew
+from ..model import Digest
 from . import FORGOTTEN
 from ._postgres_copy import PostgresTaker
 from ._postgres_db import PATIENCE_S, Database, array
@@ -180,13 +182,24 @@ class PostgresStore(PostgresTaker, Forgetter):
                 self.db.execute(f"drop table {', '.join(partition(table, month) for table in PARTITIONED)}")
             self._months.discard(month)
 
+    # ── digests ──────────────────────────────────────────────────────────────────────────────────────────────────────
+    def put_digest(self, digest: Digest, when: datetime) -> None:
+        with self.transaction():
+            self._lock_for_writing()
+            super().put_digest(digest, when)
+
+    def drop_digests(self, uids: Sequence[str]) -> None:
+        with self.transaction():
+            self._lock_for_writing()
+            super().drop_digests(uids)
+
     # ── forgetting, space ────────────────────────────────────────────────────────────────────────────────────────────
     def _drop_sessions(self, numbers: list[int]) -> None:
         self._lock_for_writing()
         self._seen = Seen()
         these = array(numbers)
         sources = array(source for (source,) in self._all("select distinct source from streams where session = any(?::bigint[])", (these,)))
-        for table in ("search", "segments", "natives", "events", "streams", "calls", "sums", "claims"):
+        for table in ("search", "segments", "natives", "events", "streams", "calls", "sums", "claims", "digests", "errors"):
             self.db.execute(f"delete from {table} where session = any(?::bigint[])", (these,))
         self.db.execute("delete from sessions where number = any(?::bigint[])", (these,))
         # Native records of one file cannot be told apart by session, so all of the file's go.
@@ -209,7 +222,19 @@ class PostgresStore(PostgresTaker, Forgetter):
     def purge(self) -> None:
         # Deleted rows keep their bytes until their table is written anew. That locks it, so only what was deleted from is.
         parts = [partition(table, month) for month in sorted(self._emptied) for table in PARTITIONED]
-        for table in (*filter(self._is_there, parts), "sessions", "streams", "records", "sources", "calls", "natives", "aliases", "skips"):
+        for table in (
+            *filter(self._is_there, parts),
+            "sessions",
+            "streams",
+            "records",
+            "sources",
+            "calls",
+            "natives",
+            "aliases",
+            "skips",
+            "digests",
+            "errors",
+        ):
             self.db.execute(f"vacuum full {table}")
         self._emptied.clear()
 

@@ -152,7 +152,7 @@ class SqliteStore(SqliteChecker, Forgetter):
         self.db.execute("insert into search(search, rank) values ('deletemerge', 0)")
         self.db.execute(f"delete from search where rowid in (select id from segments where session in {these})", (sessions,))
         self.db.execute("insert into search(search, rank) values ('deletemerge', 10)")
-        for table in ("segments", "natives", "events", "streams", "calls", "sums"):
+        for table in ("segments", "natives", "events", "streams", "calls", "sums", "digests", "errors"):
             self.db.execute(f"delete from {table} where session in {these}", (sessions,))
         self.db.execute(f"delete from sessions where number in {these}", (sessions,))
         # Native records of one file cannot be told apart by session, so all of the file's go.

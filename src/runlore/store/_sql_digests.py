@@ -1,0 +1,142 @@
+"""Digests in a store: kept, found to be stale, and looked up by the errors in them, in words that both databases understand."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from datetime import datetime
+from typing import Any
+
+from ..model import Digest, format_time
+from . import Filter
+from ._sql_read import Reader
+from .digest_rows import ERROR, clean_digest, error_rows, pack_digest, unpack_digest
+from .digests import SessionError
+from .pieces import Cleaner
+
+_ROW = ", ".join(f"e.{name}" for name in ERROR)
+UNCOVERED = "(analyzed_hash is distinct from content_hash or analyzed_seq is distinct from last_seq)"
+"""Of a session without a digest of all that is stored, as the index over them has it."""
+_PART = 1_000_000
+"""Money is added up in units of this many: one call may cost as much as 64 bits hold in 1e-12 USD."""
+
+
+class Shelf(Reader):
+    """The part of a store that keeps digests."""
+
+    @abstractmethod
+    def transaction(self) -> AbstractContextManager[None]:
+        """See `Store`."""
+
+    # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────────
+    def digest(self, uid: str) -> Digest | None:
+        sql = "select made_at, length, hash, body from digests where session = (select number from sessions where uid = ?)"
+        row = self._one(sql, (uid,))
+        return None if row is None else unpack_digest(*row)
+
+    def digests(self, chosen: Filter) -> Iterator[Digest]:
+        for uid in sorted(self.uids(chosen)):
+            found = self.digest(uid)
+            if found is not None:
+                yield found
+
+    def stale_digests(self, version: int, quiet_since: datetime, limit: int | None = None) -> list[str]:
+        there = "last_seq >= 0 and evicted_at is null"
+        is_quiet = "(ended_at is null or ended_at < ? or ingested_at < ?)"
+        sql = (
+            f"select uid, ended_at from sessions where {UNCOVERED} and {there} and {is_quiet} union"
+            " select uid, ended_at from sessions where number in (select session from digests where version < ?)"
+            f" and {there} and {is_quiet}"
+            f" order by 2 desc nulls last, 1{'' if limit is None else f' limit {limit:d}'}"
+        )
+        since = format_time(quiet_since)
+        return [uid for uid, _ in self._all(sql, (since, since, version, since, since))]
+
+    def errors_seen(self, chosen: Filter, fingerprints: Sequence[str] | None = None) -> list[SessionError]:
+        where, bindings = self._errors_where(chosen, fingerprints)
+        sql = f"select s.uid, s.flavor, s.repo, {_ROW} from errors e join sessions s on s.number = e.session {where}"
+        return [SessionError(*row) for row in self._all(sql, bindings)]
+
+    def spent_on(self, chosen: Filter, fingerprints: Sequence[str]) -> dict[str, float]:
+        where, bindings = self._errors_where(chosen, fingerprints)
+        sql = (
+            f"select e.fingerprint, sum(c.usd / {_PART}), sum(c.usd % {_PART}) from errors e join calls c on c.session = e.session"
+            " and c.seq between e.first_seq and case when e.fixed_seq > e.last_seq then e.fixed_seq else e.last_seq end"
+            f" {where} {'and' if where else 'where'} c.usd is not null group by e.fingerprint"
+        )
+        return {name: (int(whole) * _PART + int(rest)) / 1e12 for name, whole, rest in self._all(sql, bindings)}
+
+    def templates(self) -> list[tuple[str, str, str, str, int]]:
+        sql = "select fingerprint, min(kind), min(name), min(template), count(*) from errors group by fingerprint order by fingerprint"
+        return [tuple(row) for row in self._all(sql)]
+
+    def _errors_where(self, chosen: Filter, fingerprints: Sequence[str] | None) -> tuple[str, list[Any]]:
+        where, bindings = self._where(chosen)
+        parts = [f"e.session in (select number from sessions {where})"] if where else []
+        if fingerprints is not None:
+            parts.append(f"e.fingerprint in ({', '.join('?' * len(fingerprints))})" if fingerprints else "1 = 0")
+        return ("where " + " and ".join(parts)) if parts else "", [*bindings, *(fingerprints or ())]
+
+    # ── writing ──────────────────────────────────────────────────────────────────────────────────────────────────────
+    def put_digest(self, digest: Digest, when: datetime) -> None:
+        with self.transaction():
+            session = self._number(digest.session_uid)
+            if session is None:
+                return
+            covers = digest.covers
+            newer = "select 1 from digests where session = ? and version > ? and last_seq = ? and content_hash = ?"
+            if self._one(newer, (session, digest.version, covers.last_seq, covers.content_hash)) is not None:
+                return
+            self._write_digest(session, digest, when)
+            self.db.execute(
+                "update sessions set analyzed_at = ?, analyzed_seq = ?, analyzed_hash = ?, outcome = ?, outcome_evidence = ?, quality = ?"
+                " where number = ?",
+                (
+                    format_time(when), covers.last_seq, covers.content_hash, digest.outcome, _evidence(digest),
+                    digest.quality, session,
+                ),
+            )  # fmt: skip
+
+    def _write_digest(self, session: int, digest: Digest, when: datetime) -> None:
+        self.db.execute("delete from digests where session = ?", (session,))
+        self.db.execute(
+            "insert into digests values (?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                session, digest.version, digest.covers.last_seq, digest.covers.content_hash, format_time(when),
+                *pack_digest(digest),
+            ),
+        )  # fmt: skip
+        self.db.execute("delete from errors where session = ?", (session,))
+        self.db.executemany(f"insert into errors values (?{', ?' * len(ERROR)})", ((session, *row) for row in error_rows(digest)))
+
+    def drop_digests(self, uids: Sequence[str]) -> None:
+        with self.transaction():
+            for session in [number for uid in uids if (number := self._number(uid)) is not None]:
+                for table in ("digests", "errors"):
+                    self.db.execute(f"delete from {table} where session = ?", (session,))
+                self.db.execute(
+                    "update sessions set analyzed_at = null, analyzed_seq = null, analyzed_hash = null, outcome = 'unknown',"
+                    " outcome_evidence = null, quality = null where number = ?",
+                    (session,),
+                )
+
+    def _redact_digest(self, session: int, cleaner: Cleaner) -> int:
+        """Runs newer rules over a digest. The words in it were taken from what was cleaned by older ones."""
+        row = self._one("select made_at, length, hash, body from digests where session = ?", (session,))
+        if row is None:
+            return 0
+        digest = unpack_digest(*row)
+        clean = clean_digest(digest, cleaner.text)
+        if clean == digest:
+            return 0
+        assert clean.made_at is not None
+        self._write_digest(session, clean, clean.made_at)
+        self.db.execute("update sessions set outcome_evidence = ? where number = ?", (_evidence(clean), session))
+        return 1
+
+
+def _evidence(digest: Digest) -> str | None:
+    """What says how it ended, in a line."""
+    where = ", ".join(f"#{seq}" for seq in digest.outcome_evidence)
+    return f"{digest.outcome_reason}{f' ({where})' * bool(where)}" or None

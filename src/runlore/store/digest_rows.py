@@ -1,0 +1,76 @@
+"""How digests are kept: packed whole, and their errors once more as rows to look them up by. Knows no database.
+
+Rows of errors follow from a digest, and are written with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from .._findings import ErrorSeen, Fix
+from ..model import Digest, format_time, parse_time
+from .pieces import pack_text, unpack
+
+ERROR = (
+    "fingerprint", "kind", "name", "template", "count", "first_seq", "last_seq", "first_at", "last_at", "tool", "fixed_seq", "how",
+    "confidence",
+)  # fmt: skip
+"""The columns of `errors`, besides the session."""
+
+
+# ── packing ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+def pack_digest(digest: Digest) -> tuple[int, bytes, bytes]:
+    """Its length, hash and packed bytes; the same whenever it was made."""
+    data = digest.to_dict()
+    del data["made_at"]
+    return pack_text(_encode(data))
+
+
+def unpack_digest(made_at: str, length: int, hash_: bytes, body: bytes) -> Digest:
+    """What `pack_digest` packed. Raises StoreError or ModelError when it is not."""
+    return msgspec.structs.replace(Digest.from_json(unpack(body, length, hash_)), made_at=parse_time(made_at))
+
+
+def clean_digest(digest: Digest, text: Callable[[str], str]) -> Digest:
+    """The digest with newer rules run over every text in it."""
+    return msgspec.structs.replace(Digest.from_dict(_cleaned(digest.to_dict(), text)), made_at=digest.made_at)
+
+
+_encode = msgspec.json.Encoder(order="deterministic").encode
+_KEPT = frozenset({"session_uid", "content_hash", "fingerprint"})
+"""Texts that are names: cleaned, they would name something else."""
+
+
+def _cleaned(value: Any, text: Callable[[str], str]) -> Any:
+    if isinstance(value, str):
+        return text(value)
+    if isinstance(value, list | tuple):
+        return [_cleaned(one, text) for one in value]
+    if isinstance(value, dict):
+        return {name: one if name in _KEPT else _cleaned(one, text) for name, one in value.items()}
+    return value
+
+
+# ── errors as rows ───────────────────────────────────────────────────────────────────────────────────────────────────
+def error_rows(digest: Digest) -> list[tuple[Any, ...]]:
+    """The errors of a digest as rows of `errors`, without their session."""
+    fixes = {fix.fingerprint: fix for fix in digest.fixes}
+    return [_row(error, fixes.get(error.signature.fingerprint)) for error in digest.errors]
+
+
+def _row(error: ErrorSeen, fix: Fix | None) -> tuple[Any, ...]:
+    signature = error.signature
+    is_fixed = fix is not None and fix.is_shown
+    return (
+        signature.fingerprint, signature.kind, signature.name, signature.template, error.count, error.first_seq, error.last_seq,
+        _time(error.first_at), _time(error.last_at), error.tool, fix.fixed_seq if fix else None,
+        fix.how if fix and is_fixed else None, fix.confidence if fix else 0.0,
+    )  # fmt: skip
+
+
+def _time(value: datetime | None) -> str | None:
+    return format_time(value) if value else None
