@@ -21,12 +21,12 @@ from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.types import CallToolResult
 
-from runlore import adapters, config, mcp_server, pipeline, query
+from runlore import adapters, config, lending, mcp_server, pipeline, query
 from runlore.budget import tokens, tokens_of
-from runlore.mcp_server import BY_NAME, _cursor, _stores, call
+from runlore.lending import Stores
+from runlore.mcp_server import BY_NAME, _cursor, call
 from runlore.mcp_server._answer import LEAST, MOST, USUAL
 from runlore.mcp_server._recorded import fence, line, plain, quoted
-from runlore.mcp_server._stores import Stores
 from runlore.model import is_own
 from runlore.store import Filter, open_store
 from tests.ledgers import Paid
@@ -610,9 +610,9 @@ def test_no_more_stores_stay_open_than_are_of_use(stores: Stores) -> None:
     from contextlib import ExitStack
 
     with ExitStack() as stack:
-        for _ in range(_stores.MOST + 3):
+        for _ in range(lending.MOST + 3):
             stack.enter_context(stores.lend())
-    assert len(stores._idle) == _stores.MOST
+    assert len(stores._idle) == lending.MOST
 
 
 def test_a_store_that_another_question_was_quicker_to_take_is_opened_anew(stores: Stores) -> None:
@@ -644,7 +644,7 @@ PARALLEL = """
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from runlore.mcp_server import call
-from runlore.mcp_server._stores import MOST, Stores
+from runlore.lending import MOST, Stores
 
 def ask(n):
     result = call(stores, "show", {"session": f"toy:s{n % 8}", "full": True, "max_tokens": 400})

@@ -28,7 +28,7 @@ LAYERS = [
     {"digest"},
     {"mine"},
     {"lessons", "train", "retain"},
-    {"pipeline", "prepare", "places", "billing", "doctor", "live", "query", "search", "trace", "usage", "export"},
+    {"pipeline", "prepare", "places", "billing", "doctor", "live", "query", "lending", "search", "trace", "usage", "export"},
     {"cli", "web", "mcp_server", "hooks", "testing", "docs", "__init__", "__main__"},
 ]
 LAYER = {room: number for number, rooms in enumerate(LAYERS) for room in rooms}
@@ -121,7 +121,7 @@ def test_no_file_is_long() -> None:
 
 def test_import_is_light() -> None:
     """Faces and stores are paid for by those who use them."""
-    heavy = {"apsw", "click", "genai_prices", "pydantic", "re2", "rich", "zstandard"}
+    heavy = {"apsw", "click", "starlette", "uvicorn", "jinja2", "nh3", "pygments", "genai_prices", "pydantic", "re2", "rich", "zstandard"}
     code = "import sys, runlore; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
     assert not heavy & set(loaded)

@@ -334,3 +334,17 @@ def _is_stored(adapter: Adapter, source: Source, state: SourceState | None, sett
         return next(iter(adapter.read(source, state.position)), None) is None
     except ReadError:
         return False
+
+
+# ── what there is ────────────────────────────────────────────────────────────────────────────────────────────────────
+FACETS = {"agent": "flavor", "repo": "repo", "branch": "git_branch", "model": "model", "outcome": "outcome", "machine": "machine"}
+"""What sessions can be chosen by, and the column that says it."""
+
+
+def facets(store: Store, limit: int = 50) -> dict[str, list[tuple[str, int]]]:
+    """Of each of FACETS the commonest values, and how many sessions have each. Subagents are not counted."""
+    sql = (
+        "select {0}, count(*) from sessions where coalesce(relation, '') != 'subagent' and {0} is not null"
+        " group by {0} order by 2 desc, 1 limit ?"
+    )
+    return {name: [(value, int(count)) for value, count in store.rows(sql.format(column), (limit,))] for name, column in FACETS.items()}

@@ -297,6 +297,8 @@ def test_listings_are_filtered_sorted_and_cut(store: Store, agent: Agent, anothe
     another.put(line(id="c", at=3600, text="late", error=True))
     assert [s.uid for s in store.sessions(Filter())] == ["toy:s2", "toy:s1"]
     assert [s.uid for s in store.sessions(Filter(), sort="events")] == ["toy:s1", "toy:s2"]
+    assert len(store.sessions(Filter(outcome="unknown"), sort="cost")) == 2
+    assert not store.sessions(Filter(outcome="fail")) + store.sessions(Filter(min_usd=0.01))
     assert [s.uid for s in store.sessions(Filter(), limit=1, offset=1)] == ["toy:s1"]
     assert [s.uid for s in store.sessions(Filter(errors=True))] == ["toy:s2"]
     assert [s.uid for s in store.sessions(Filter(cwd="work/s1"))] == ["toy:s1"]

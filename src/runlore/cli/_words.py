@@ -1,59 +1,9 @@
-"""Numbers, sizes and times in the words of people. Pure; nothing here prints."""
+"""Numbers, sizes and times in the words of people, as the other faces say them."""
 
-from __future__ import annotations
-
-from datetime import date, datetime
-
-
-def count(number: int, noun: str, plural: str | None = None) -> str:
-    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
-
-
-def short(number: float) -> str:
-    """999, 1.2k, 34k, 1.2M."""
-    for unit in ("", "k", "M", "G"):
-        if number < 999.5 or unit == "G":
-            break
-        number /= 1000
-    return f"{number:.1f}{unit}" if unit and number < 9.95 else f"{number:.0f}{unit}"
-
-
-def size(number: float) -> str:
-    """In bytes: 812 B, 3.4 kB, 120 MB."""
-    text = short(number)
-    return f"{text[:-1]} {text[-1]}B" if text[-1].isalpha() else f"{text} B"
-
-
-def duration(seconds: float) -> str:
-    """0.3 s, 42 s, 12 min, 1 h 08."""
-    if seconds < 10:
-        return f"{seconds:.1f} s"
-    if seconds < 99.5:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02}"
-
-
-def brief(seconds: float) -> str:
-    """42s, 12m, 1h08: for a narrow column."""
-    minutes = round(seconds / 60)
-    if seconds < 99.5:
-        return f"{seconds:.0f}s"
-    return f"{minutes}m" if minutes < 60 else f"{minutes // 60}h{minutes % 60:02}"
-
-
-def ago(moment: datetime, now: datetime) -> str:
-    """4 min ago, 3 h ago, 2 days ago, or the date where people are."""
-    gone = now - moment
-    days, seconds = gone.days, gone.seconds
-    if not 0 <= days < 7:
-        return date.fromtimestamp(moment.timestamp()).isoformat()  # noqa: DTZ012 # Twice as fast as astimezone.
-    if days:
-        return f"{days} d ago"
-    if seconds < 60:
-        return "now"
-    return f"{seconds // 60} min ago" if seconds < 3600 else f"{seconds // 3600} h ago"
-
-
-def local(moment: datetime | None, pattern: str = "%Y-%m-%d %H:%M") -> str:
-    return moment.astimezone().strftime(pattern) if moment else "?"
+from .._words import ago as ago
+from .._words import brief as brief
+from .._words import count as count
+from .._words import duration as duration
+from .._words import local as local
+from .._words import short as short
+from .._words import size as size

@@ -17,7 +17,7 @@ from ._options import as_json_list, filters, is_paged, no_pager, open_store, ski
 from ._out import Column, note, one_line, page, paint, screen, table, warn, write_json
 from ._words import ago, brief, count, short
 
-SORTS = ("ended", "started", "events", "errors", "tokens", "duration")
+SORTS = ("ended", "started", "events", "errors", "tokens", "duration", "cost")
 
 
 @click.command(help=__doc__)

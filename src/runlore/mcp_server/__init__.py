@@ -25,9 +25,9 @@ from mcp.types import CallToolRequestParams, CallToolResult, ListToolsResult, Pa
 from mcp.types import Tool as ToolType
 
 from .._version import __version__
+from ..lending import MOST, Stores
 from . import _answer, _arguments, _cursor, _failure
 from ._arguments import BadArguments
-from ._stores import MOST, Stores
 from ._tools import TOOLS, Tool
 
 HOST = "127.0.0.1"

@@ -258,6 +258,9 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
     until: datetime | None = None
     text: str | None = None
     errors: bool = False
+    outcome: str | None = None
+    min_usd: float | None = None
+    """What it cost at least. A session without a price costs nothing."""
     parents_only: bool = True
     """Leave subagents out: they are shown under their parent."""
     parent_uid: str | None = None
@@ -346,7 +349,7 @@ class Store(Digests, Protocol):
         """The uids that a person may mean by `name`: the uid, its native id, or a beginning of either. Newest first."""
 
     def sessions(self, chosen: Filter, *, sort: str = "ended", limit: int | None = None, offset: int = 0) -> list[SessionLine]:
-        """Sessions, newest first, or by `started`, `events`, `errors`, `tokens`, `duration`."""
+        """Sessions, newest first, or by `started`, `events`, `errors`, `tokens`, `duration`, `cost`."""
 
     def uids(self, chosen: Filter) -> list[str]:
         """The uids that the filter chooses, in no order."""

@@ -39,6 +39,7 @@ SORTS = {
     "errors": "errors",
     "tokens": "input_tokens + output_tokens + cache_read_tokens + cache_write_tokens",
     "duration": "wall_clock_s",
+    "cost": "usd",
 }
 
 
@@ -343,7 +344,13 @@ class Reader(Speaker):
             if pattern is not None:
                 add(*self.glob(f"lower({column})", pattern.lower(), is_part=True))
 
-        equal = {"flavor": chosen.agent, "domain": chosen.domain, "machine": chosen.machine, "parent_uid": chosen.parent_uid}
+        equal = {
+            "flavor": chosen.agent,
+            "domain": chosen.domain,
+            "machine": chosen.machine,
+            "parent_uid": chosen.parent_uid,
+            "outcome": chosen.outcome,
+        }
         for column, value in equal.items():
             if value is not None:
                 add(f"{column} = ?", value)
@@ -371,6 +378,8 @@ class Reader(Speaker):
             add(f"({' or '.join(has)})", *[chosen.text.lower()] * 2)
         if chosen.errors:
             add("errors > 0")
+        if chosen.min_usd is not None:
+            add("usd >= ?", chosen.min_usd)
         if chosen.parents_only and chosen.parent_uid is None:
             add("coalesce(relation, '') != 'subagent'")
         return ("where " + " and ".join(parts)) if parts else "", bindings

@@ -6,10 +6,10 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from .. import config, query
-from ..config import Config
-from ..errors import RunloreError
-from ..store import Store
+from . import config, query
+from .config import Config
+from .errors import RunloreError
+from .store import Store
 
 MOST = 4
 """Questions that are answered at the same time, each with a store of its own."""

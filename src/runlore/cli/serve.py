@@ -1,0 +1,28 @@
+"""Serve the web page, without reading anything new.
+
+It answers on this machine alone. On any other address (--host) it asks for a token, which is printed once, or taken from the
+variable RUNLORE_TOKEN.
+"""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from ._out import note
+
+
+@click.command(help=__doc__)
+@click.option("--host", default="127.0.0.1", metavar="ADDRESS", help="Where to listen (127.0.0.1).")
+@click.option("--port", type=click.IntRange(0, 65535), default=8765, metavar="N", help="0 is any that is free (8765).")
+@click.option("--name", "names", multiple=True, metavar="NAME", help="A further name that it is asked by. May be repeated.")
+def command(host: str, port: int, names: tuple[str, ...]) -> None:
+    from ..web.serving import bind, door_for, serve, url_of
+
+    door = door_for(host, tuple(name.lower() for name in names), os.environ.get("RUNLORE_TOKEN") or None)
+    with bind(host, port) as listening:
+        note(f"runlore is at {url_of(listening)}; Ctrl-C ends it")
+        if door.token is not None and not os.environ.get("RUNLORE_TOKEN"):
+            note(f"the token is {door.token}")
+        serve(listening, door)

@@ -1,0 +1,63 @@
+"""The app: all routes behind one guard, and what happens when a question cannot be answered."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from ..errors import Ambiguous, ModelError, NotFound, RunloreError, SessionNotFound, StoreMissing
+from ..lending import Stores
+from ..search import QueryError
+from . import _files, login, sessions
+from ._guard import Door, Guard
+from ._view import render
+
+ROUTES = [Route("/", lambda _: RedirectResponse("/sessions")), *sessions.routes, *login.routes, *_files.routes]
+
+STATUS: dict[type[Exception], int] = {
+    NotFound: 404,
+    SessionNotFound: 404,
+    Ambiguous: 404,
+    StoreMissing: 404,
+    QueryError: 400,
+    ModelError: 400,
+}
+
+
+def make_app(door: Door | None = None) -> ASGIApp:
+    """The app for this configuration, which is read again with each question. The guard stands before all else, failures included."""
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        yield
+        app.state.stores.close()
+
+    # Pages shrink to a fifth; what is sent as it happens is left as it is.
+    middleware = [Middleware(GZipMiddleware, minimum_size=1024, compresslevel=5)]
+    handlers = {RunloreError: refuse, HTTPException: refuse, Exception: fail}
+    app = Starlette(routes=ROUTES, middleware=middleware, exception_handlers=handlers, lifespan=lifespan)
+    app.state.stores, app.state.door = Stores(), door or Door()
+    return Guard(app, app.state.door)
+
+
+def refuse(request: Request, error: Exception) -> Response:
+    """An answer that helps: what is wrong, and what to try."""
+    status = error.status_code if isinstance(error, HTTPException) else next((STATUS[c] for c in type(error).__mro__ if c in STATUS), 500)
+    message = "there is no such page" if isinstance(error, HTTPException) and status == 404 else str(error)
+    hint = error.hint if isinstance(error, RunloreError) else None
+    return render(request, "error.html", status, code=status, message=message, hint=hint, is_empty=isinstance(error, StoreMissing))
+
+
+def fail(request: Request, error: Exception) -> Response:
+    """A bug, or a store that cannot be read: said in one line, without what is inside."""
+    message = f"this did not work ({type(error).__name__}); `runlore doctor` looks at the store"
+    return render(request, "error.html", 500, code=500, message=message, hint=None, is_empty=False)

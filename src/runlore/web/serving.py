@@ -1,0 +1,60 @@
+"""Runs the app on an address, until it is stopped."""
+
+from __future__ import annotations
+
+import secrets
+import socket
+from collections.abc import Callable
+from typing import Any
+
+import uvicorn
+
+from ..errors import RunloreError
+from ._guard import LOOPBACK, Door, is_loopback
+from .app import make_app
+
+PORT = 8765
+SHORTEST = 16
+"""Of a token: anyone who reaches the address may try one."""
+
+
+def door_for(host: str, names: tuple[str, ...] = (), token: str | None = None) -> Door:
+    """Loopback needs no token; anything else gets one, and it must not be short. Raises RunloreError."""
+    if is_loopback(host):
+        return Door(hosts=(*LOOPBACK, *names))
+    if token is not None and len(token) < SHORTEST:
+        raise RunloreError(f"the token must have at least {SHORTEST} characters: others can reach {host}, and may guess")
+    return Door(hosts=(*LOOPBACK, host, socket.gethostname().lower(), *names), token=token or secrets.token_urlsafe(24))
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A socket that listens, so that whoever is told the address finds it. Port 0 is any that is free. Raises RunloreError."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    made = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind((host, port))
+        made.listen(128)
+    except OSError as error:
+        made.close()
+        raise RunloreError(f"{host}:{port}: {error.strerror or error}; --port chooses another, 0 any that is free") from None
+    return made
+
+
+def url_of(listening: socket.socket) -> str:
+    """Where to open it. What is bound to every address is reached by the machine's own name for itself."""
+    host, port = listening.getsockname()[:2]
+    if host in ("0.0.0.0", "::"):  # noqa: S104 # Compared, not bound.
+        host = socket.gethostname()
+    elif host in LOOPBACK:
+        host = "localhost" if host == "127.0.0.1" else host
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def serve(listening: socket.socket, door: Door, ready: Callable[[], None] | None = None) -> None:
+    """Answers until it is interrupted."""
+    quiet: dict[str, Any] = {"log_level": "warning", "access_log": False, "server_header": False, "proxy_headers": False}
+    server = uvicorn.Server(uvicorn.Config(make_app(door), timeout_graceful_shutdown=1, **quiet))
+    if ready is not None:
+        ready()
+    server.run(sockets=[listening])

@@ -1,0 +1,152 @@
+"""The list of sessions: filters, order, pages, and search with what was found. All of the state is in the URL."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from .. import query
+from .. import search as engine
+from ..errors import ModelError
+from ..store import Filter, SessionLine, Store
+from ._view import lent, render
+
+SHOWN = 50
+"""Sessions on a page."""
+FARTHEST = 10_000
+"""Sessions that paging goes through: whoever is so far down wants a filter."""
+SORTS = {
+    "ended": "last active",
+    "started": "begun",
+    "cost": "cost",
+    "tokens": "tokens",
+    "errors": "errors",
+    "duration": "time at work",
+    "events": "events",
+}
+NAMES = ("q", "agent", "repo", "branch", "model", "outcome", "machine", "since", "until", "min_usd", "errors", "subagents", "sort", "page")
+_LAST_WORD = re.compile(r"(?:^|\s)[^\W_][\w.-]*\Z")
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """What a URL asks for. `given` is as it was given, for links that change a part of it."""
+
+    text: str
+    chosen: Filter
+    sort: str
+    page: int
+    given: dict[str, str]
+
+    @property
+    def is_narrowed(self) -> bool:
+        """Whether it asks for more than words and an order."""
+        return bool(self.given.keys() - {"q", "sort", "page"})
+
+    @property
+    def is_filtered(self) -> bool:
+        return msgspec.structs.replace(self.chosen, parents_only=True) != Filter()
+
+
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of sessions. With words that were searched for each has the events that answer, in `hits`."""
+
+    lines: list[SessionLine]
+    names: list[str]
+    hits: dict[str, engine.Hit]
+    total: int
+    page: int
+    pages: int
+    remarks: list[str]
+    seconds: float
+
+
+def asked(params: Mapping[str, str], now: datetime) -> Asked:
+    """Raises ModelError for what cannot be meant."""
+    given = {name: value.strip() for name in NAMES if (value := params.get(name, "")).strip()}
+    sort = given.get("sort", "ended")
+    if sort not in SORTS and sort != "relevance":
+        raise ModelError(f"sort={sort!r} is not one of {', '.join(SORTS)}, relevance")
+    plain = {name: given.get(name) for name in ("agent", "repo", "branch", "model", "outcome", "machine")}
+    since, until = (query.moment(given[name], now) if name in given else None for name in ("since", "until"))
+    chosen = Filter(
+        since=since,
+        until=until,
+        min_usd=_number(given, "min_usd"),
+        errors=bool(given.get("errors")),
+        parents_only=not given.get("subagents"),
+        **plain,
+    )
+    page = int(_number(given, "page") or 1)
+    return Asked(text=given.get("q", ""), chosen=chosen, sort=sort, page=max(1, min(page, FARTHEST // SHOWN)), given=given)
+
+
+def find(store: Store, wanted: Asked, *, is_typing: bool = False) -> Found:
+    """The page of sessions that is asked for. Raises QueryError."""
+    if not wanted.text:
+        total = store.count(wanted.chosen)
+        sort = wanted.sort if wanted.sort in SORTS else "ended"
+        lines = store.sessions(wanted.chosen, sort=sort, limit=SHOWN, offset=(wanted.page - 1) * SHOWN)
+        return _found(store, wanted, lines, total)
+    text = f"{wanted.text}*" if is_typing and _LAST_WORD.search(wanted.text) else wanted.text  # The word may not be at its end yet.
+    asked_for = engine.parse(text)
+    if wanted.is_filtered:
+        chosen = msgspec.structs.replace(wanted.chosen, parents_only=False)
+        asked_for = msgspec.structs.replace(asked_for, sessions=(*asked_for.sessions, (chosen,)))
+    order = "newest" if wanted.given.get("sort") == "ended" else "relevance"
+    answer = engine.search(store, asked_for, limit=wanted.page * SHOWN, sort=order)
+    hits = answer.hits[(wanted.page - 1) * SHOWN :]
+    remarks = [*([f"no session has all words; missing: {', '.join(answer.missing)}"] if answer.missing and answer.hits else [])]
+    if answer.ignored:
+        remarks.append(f"not words, and ignored: {' '.join(answer.ignored)}")
+    if not answer.hits and not is_typing:
+        remarks += [*engine.remarks(wanted.text), *engine.blame(store, asked_for)]
+    found = _found(store, wanted, [hit.session for hit in hits], answer.total, remarks)
+    return msgspec.structs.replace(found, hits={hit.session.uid: hit for hit in hits}, seconds=answer.seconds)
+
+
+def _found(store: Store, wanted: Asked, lines: list[SessionLine], total: int, remarks: Sequence[str] = ()) -> Found:
+    pages = max(1, -(-min(total, FARTHEST) // SHOWN))
+    names = query.short_ids(store, lines)
+    return Found(lines=lines, names=names, hits={}, total=total, page=wanted.page, pages=pages, remarks=list(remarks), seconds=0.0)
+
+
+def _number(given: dict[str, str], name: str) -> float | None:
+    try:
+        value = float(given[name]) if name in given else None
+    except ValueError:
+        raise ModelError(f"{name}={given[name]!r} is not a number") from None
+    if value is not None and not 0 <= value < 1e9:
+        raise ModelError(f"{name}={given[name]!r} is not a number that can be meant")
+    return value
+
+
+# ── pages ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+def page(request: Request) -> Response:
+    with lent(request) as (store, _):
+        wanted = asked(request.query_params, datetime.now(UTC))
+        return render(
+            request,
+            "sessions.html",
+            wanted=wanted,
+            found=find(store, wanted),
+            facets=query.facets(store, 30),
+            sorts=SORTS,
+            is_empty=query.is_empty(store),
+        )
+
+
+def results(request: Request) -> Response:
+    """The list alone, for search while typing."""
+    with lent(request) as (store, _):
+        wanted = asked(request.query_params, datetime.now(UTC))
+        found = find(store, wanted, is_typing=True)
+        return render(request, "_results.html", wanted=wanted, found=found, is_empty=False)
+
+
+routes = [Route("/sessions", page), Route("/sessions/results", results)]

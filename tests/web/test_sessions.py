@@ -1,0 +1,93 @@
+"""The list of sessions: what a URL asks for, and what is shown."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from runlore.errors import ModelError
+from runlore.web import _files
+from runlore.web._view import marked, session_url, usd, with_query
+from runlore.web.sessions import asked
+from tests.web.conftest import SHOP, Client, serving
+
+FLAKY, RATE = "Fix the flaky checkout test", "Rate limiting for the public endpoints"
+NOW = datetime(2026, 3, 14, 15, 9, 26, tzinfo=UTC)
+
+
+def titles(page: str) -> list[str]:
+    return re.findall(r'<span class="title">(.*?)</span>', page)
+
+
+def test_the_list_shows_every_session_newest_first(client: Client) -> None:
+    assert titles(client.get("/sessions"))[1:] == ["Offline forecasts", RATE, FLAKY]
+
+
+def test_the_url_chooses_and_orders(client: Client) -> None:
+    assert titles(client.get("/sessions?repo=shop-api&sort=cost")) == [RATE, FLAKY]
+    assert titles(client.get("/sessions?branch=fix*")) == [FLAKY]
+    assert titles(client.get("/sessions?min_usd=0.1")) == [RATE]
+    assert titles(client.get("/sessions?outcome=success")) == []
+    assert len(titles(client.get("/sessions?errors=1"))) == 3
+    assert len(titles(client.get("/sessions?subagents=1"))) == 5
+    assert titles(client.get("/sessions?until=2026-08-05")) == [FLAKY]
+
+
+def test_search_shows_what_was_found_and_where(client: Client) -> None:
+    page = client.get("/sessions?q=checkout+OR+ratelimit&repo=shop-api")
+    assert len(titles(page)) == 2
+    assert "<mark>" in page
+    assert re.search(rf'href="/s/{SHOP}#\d+"', page)
+
+
+def test_while_typing_a_word_need_not_be_at_its_end(client: Client) -> None:
+    assert titles(client.get("/sessions?q=checko")) == []
+    assert titles(client.get("/sessions/results?q=checko")) == [FLAKY]
+
+
+def test_no_match_helps(client: Client) -> None:
+    page = client.get("/sessions?q=zzqxnever")
+    assert "No session matches" in page
+    assert "begin*" in page
+
+
+@pytest.mark.parametrize("query", ["sort=wrong", "since=soon", "min_usd=much", "min_usd=nan", "page=-1", "q=agent:nobody", "q=OR"])
+def test_what_cannot_be_meant_is_said_in_one_line(client: Client, query: str) -> None:
+    answer = client.ask(f"/sessions?{query}")
+    assert answer.status == 400
+    assert "That cannot be answered" in answer.text
+
+
+def test_a_store_that_is_not_there_yet_says_what_to_do(home: Path) -> None:
+    with serving() as client:
+        answer = client.ask("/sessions")
+    assert answer.status == 404
+    assert "runlore sync" in answer.text
+    assert not (home / ".runlore/runlore.db").exists()
+
+
+def test_what_is_asked_is_read_as_it_was_given() -> None:
+    wanted = asked({"q": " a b ", "agent": "toy", "since": "7d", "errors": "1", "page": "3", "unknown": "x"}, NOW)
+    assert (wanted.text, wanted.page, wanted.sort) == ("a b", 3, "ended")
+    assert (wanted.chosen.agent, wanted.chosen.errors, wanted.chosen.since) == ("toy", True, datetime(2026, 3, 7, 15, 9, 26, tzinfo=UTC))
+    assert wanted.given == {"q": "a b", "agent": "toy", "since": "7d", "errors": "1", "page": "3"}
+    with pytest.raises(ModelError):
+        asked({"sort": "; drop"}, NOW)
+
+
+def test_static_files_are_known_by_name_and_kept_by_browsers(client: Client) -> None:
+    answer = client.ask(f"/static/{_files.VERSION}/app.css", accept_encoding="gzip")
+    assert (answer.status, answer.headers["content-encoding"]) == (200, "gzip")
+    assert "immutable" in answer.headers["cache-control"]
+    for path in ("/static/x/..%2f_guard.py", "/static/x/%2e%2e", "/static/x//etc/passwd", "/static/x/app.py"):
+        assert client.ask(path).status == 404
+
+
+def test_pieces_of_a_page_are_harmless() -> None:
+    assert marked("<b>\x1b[31mred\u202e</b>", [(3, 11)]) == "&lt;b&gt;<mark>red</mark>&lt;/b&gt;"
+    assert session_url("toy:a/b?#é", 7) == "/s/toy:a%2Fb%3F%23%C3%A9#7"
+    assert with_query({"q": "a&b", "page": "2"}, page=None, sort="cost") == "?q=a%26b&sort=cost"
+    assert [usd(value) for value in (None, 0, 0.0042, 0.5, 1234.5)] == ["–", "$0.00", "$0.0042", "$0.50", "$1,234"]
