@@ -1,0 +1,70 @@
+"""One JSON document for each session, which its agent writes again as a whole: how it is read, and known to be the same.
+
+Knows documents and no agent's words. What the records of a document are is said in `parts`; a position counts these. A document that
+is not whole is being written: it is read again when it has changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from hashlib import blake2b
+from typing import Any
+
+import msgspec
+
+from ..errors import ReadError
+from . import Position, Record, Source
+from ._jsonl import LONGEST, JsonLines, parse, reason_of, to_json
+
+PROBLEMS = (None, "not UTF-8")  # What may be wrong with a document that can be read all the same.
+
+
+class Documents(JsonLines):
+    """The part of an adapter that is the same for every agent that keeps a session as one document."""
+
+    def parts(self, source: Source, document: Any) -> list[Any]:
+        """The records of a document, in the order in which things happened. Raises ReadError when it is no session."""
+        raise AssertionError("the agent's own adapter has it")
+
+    def follows(self, source: Source, since: Position) -> bool:
+        try:
+            return (since.head, since.tail) == _identity(source.path)
+        except OSError:
+            return False
+
+    def position(self, source: Source, offset: int, records: int) -> Position:
+        try:
+            head, tail = _identity(source.path)
+        except OSError as error:
+            raise ReadError(source.path, reason_of(error)) from error
+        return Position(offset=offset, head=head, tail=tail, records=records)
+
+    def read(self, source: Source, since: Position | None) -> Iterator[Record]:
+        yield from self.beside(source)  # Every time: it may have changed, whether or not the document has.
+        found = self.parts(source, load_document(source.path))
+        first = since.offset if since else 0
+        yield from (Record(to_json(item), n, None, None, n + 1) for n, item in enumerate(found[first:], first))
+
+
+def load_document(path: str) -> Any:
+    """The value of a JSON document. Raises ReadError when it cannot be read, or is none."""
+    try:
+        with open(path, "rb") as file:
+            data = file.read(LONGEST + 1)
+    except OSError as error:
+        raise ReadError(path, reason_of(error)) from error
+    if len(data) > LONGEST:
+        raise ReadError(path, f"larger than {LONGEST >> 20} MB")
+    try:
+        return msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        values = parse(data)
+        if len(values) == 1 and values[0][2] in PROBLEMS:
+            return values[0][0]
+    raise ReadError(path, "no whole JSON document; it is read again when it has changed")
+
+
+def _identity(path: str) -> tuple[bytes, bytes]:
+    with open(path, "rb") as file:
+        digest = blake2b(file.read(LONGEST), digest_size=16).digest()
+    return digest, digest
