@@ -40,6 +40,10 @@ AHEAD_JOBS = 64
 """How far the workers may be ahead of the writer, which takes their results in order: one large source among small ones
 must not stop them, and what waits is held in memory."""
 
+TOGETHER = 64
+TOGETHER_BYTES = 4 * 1024 * 1024
+"""So many sources are put together: where the database is far away, asking costs more than the answer."""
+
 MOST_TRIES = 100
 """How often a sync begins anew when the database went away in the middle of it."""
 
@@ -54,9 +58,9 @@ UNSTORABLE = "it cannot be stored"
 
 
 class _Unstorable(Exception):
-    """A source with a value that the database does not take."""
+    """A source with a value that the database does not take; None when it is one of several."""
 
-    def __init__(self, source: Source, error: Exception) -> None:
+    def __init__(self, source: Source | None, error: Exception) -> None:
         super().__init__(str(error))
         self.source = source
 
@@ -162,6 +166,8 @@ class _Sync:
         self.places = Places(config)
         self.touched: set[str] = set()
         self.overtaken = 0
+        self.is_careful = False
+        """Put one source at a time: one of them has a value that the database does not take."""
 
     def run(self, workers: int | None, progress: Progress | None) -> None:
         """All steps in their order."""
@@ -308,8 +314,11 @@ class _Sync:
                 self._ingest(tasks, workers, progress)
                 return
             except _Unstorable as bad:
-                # The open transaction is gone with it: what it held is still to do, without this source.
-                self._note_problem(bad.source, f"{UNSTORABLE}: {bad}")
+                # The open transaction is gone with it: what it held is still to do, without this source, or one by one until it is found.
+                if bad.source is None:
+                    self.is_careful = True
+                else:
+                    self._note_problem(bad.source, f"{UNSTORABLE}: {bad}")
                 report, self.report = self.report, Report()  # What was found has been told already.
                 tasks, _, _ = self.plan(self.discover())
                 self.report = report
@@ -325,25 +334,34 @@ class _Sync:
 
                 warm(self.config)  # Not before the workers are there: a process with threads is not to be forked.
             commits = stack.enter_context(_Commits(self.store))
-            for task, result in runner.run(tasks):
-                size = 0
-                if result.problem is not None:
-                    self._note_problem(task.source, result.problem)
-                    self._became(task, "unreadable")
-                elif task.why == "grown" and (batch := result.batch) and not batch.size and not batch.records and self.config.raw == "keep":
-                    self._became(task, "unchanged")  # Its time is another, and nothing more: neither a line nor a file beside it.
-                if result.batch is not None:
-                    size = result.batch.size
-                    try:
-                        self.touched |= self._keep(task, result.batch, runner)
-                        _count(self.report.redacted, result.redacted)
-                    except ReadError as error:
-                        self._note_problem(task.source, error.reason)
-                    except (OverflowError, UnicodeError) as error:  # A value that no database takes costs its source.
-                        raise _Unstorable(task.source, error) from None
-                    commits.step(size)
-                if progress:
-                    progress.advance(0 if result.more else 1, size)
+            for group in _groups(runner.run(tasks), 1 if self.is_careful else TOGETHER):
+                try:
+                    with self.store.together([result.batch for _, result in group if result.batch is not None]):
+                        for task, result in group:
+                            self._take(task, result, runner, progress)
+                except (OverflowError, UnicodeError) as error:
+                    raise _Unstorable(group[0][0].source if len(group) == 1 else None, error) from None
+                commits.step(sum(result.batch.size for _, result in group if result.batch is not None))
+
+    def _take(self, task: Task, result: Result, runner: _Runner, progress: Progress | None) -> None:
+        """Keeps what a worker made of a part of a source."""
+        size = 0
+        if result.problem is not None:
+            self._note_problem(task.source, result.problem)
+            self._became(task, "unreadable")
+        elif task.why == "grown" and (batch := result.batch) and not batch.size and not batch.records and self.config.raw == "keep":
+            self._became(task, "unchanged")  # Its time is another, and nothing more: neither a line nor a file beside it.
+        if result.batch is not None:
+            size = result.batch.size
+            try:
+                self.touched |= self._keep(task, result.batch, runner)
+                _count(self.report.redacted, result.redacted)
+            except ReadError as error:
+                self._note_problem(task.source, error.reason)
+            except (OverflowError, UnicodeError) as error:  # A value that no database takes costs its source.
+                raise _Unstorable(task.source, error) from None
+        if progress:
+            progress.advance(0 if result.more else 1, size)
 
     def _became(self, task: Task, word: str) -> None:
         """Counts a source as what it turned out to be."""
@@ -459,6 +477,20 @@ def _moved_from(source: Source, lost: list[SourceState]) -> SourceState | None:
 def _count(totals: dict[str, int], more: dict[str, int]) -> None:
     for word, count in more.items():
         totals[word] = totals.get(word, 0) + count
+
+
+def _groups(results: Iterable[tuple[Task, Result]], most: int) -> Iterator[list[tuple[Task, Result]]]:
+    """The same, several at a time. The next part of a source is not made before the one before it is put, so that ends a group."""
+    group: list[tuple[Task, Result]] = []
+    size = 0
+    for task, result in results:
+        group.append((task, result))
+        size += result.batch.size if result.batch is not None else 0
+        if result.more or len(group) >= most or size >= TOGETHER_BYTES:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group
 
 
 class _Commits:

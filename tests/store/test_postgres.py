@@ -23,6 +23,7 @@ from runlore.config import Config
 from runlore.errors import RunloreError, StoreError
 from runlore.prepare import Job, Preparer, Setting
 from runlore.store import CallFilter, Filter, Store, open_store
+from runlore.store._postgres_db import Database
 from runlore.store._postgres_read import as_regex
 from runlore.store.pieces import native_hash
 from runlore.store.postgres import PostgresStore, partition, without_password
@@ -212,9 +213,39 @@ def test_a_body_with_more_words_than_a_row_holds_is_found_by_each(store: Postgre
 
 def test_a_number_that_no_column_takes_costs_its_batch_and_no_other(store: PostgresStore, toy: Toy, tmp_path: Path) -> None:
     with pytest.raises(OverflowError):
-        put(store, toy, tmp_path / "toy/bad.jsonl", line(id="a", text="one", tokens=1 << 70))
+        put(store, toy, tmp_path / "toy/bad.jsonl", line(id="a", text="one", tokens=1 << 63))
     put(store, toy, tmp_path / "toy/good.jsonl", line(id="b", text="two"))
     assert list(content(store)) == ["toy:good"]
+
+
+def test_a_number_that_no_column_takes_costs_its_source_also_among_many(
+    store: PostgresStore, toy: Toy, tmp_path: Path, config: Config
+) -> None:
+    write_home(tmp_path / "homes", "one")
+    (tmp_path / "homes/bad.jsonl").write_bytes(line(id="bad", text="one", tokens=1 << 63))
+    report = pipeline.sync(store, config, roots=[str(tmp_path / "homes")], workers=0)
+    assert [path for path, _ in report.problems] == [str(tmp_path / "homes/bad.jsonl")]
+    assert sorted(content(store)) == sorted(f"toy:one-{n}" for n in range(12))
+    assert is_right(store, config) == []
+
+
+def test_many_new_sources_are_put_with_as_many_questions_as_a_few(
+    server: Server, toy: Toy, tmp_path: Path, config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    run = Database._run
+    monkeypatch.setattr(Database, "_run", lambda self, sql, bindings: asked.append(sql) or run(self, sql, bindings))
+    counts = []
+    for name, sessions in (("few", 4), ("many", 40)):
+        (tmp_path / name).mkdir()
+        for n in range(sessions):
+            (tmp_path / name / f"{n}.jsonl").write_bytes(line(id=f"{n}", text=f"apple {n}", at=n))
+        with closing(PostgresStore(server.make_schema(), machine="desk", author="ann")) as store:
+            asked.clear()
+            pipeline.sync(store, config, roots=[str(tmp_path / name)], workers=0)
+            counts.append(len(asked))
+            assert len(store.postings("apple")) == sessions
+    assert counts[0] == counts[1]
 
 
 # ── many machines ────────────────────────────────────────────────────────────────────────────────────────────────────

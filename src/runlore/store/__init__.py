@@ -446,6 +446,10 @@ class Store(Digests, Protocol):
     def transaction(self) -> AbstractContextManager[None]:
         """Everything inside is kept, or nothing is. May be nested."""
 
+    def together(self, batches: Sequence[Batch]) -> AbstractContextManager[None]:
+        """Held while these are put: what must be known for that may then be asked, and what is new be written, for all of them at
+        once. What the database does not take of it is said at the end."""
+
     def put(self, batch: Batch) -> Put:
         """Keeps a batch, links it, and moves its source's position, all at once. Putting it twice changes nothing."""
 

@@ -8,14 +8,14 @@ from typing import Any
 
 from ..errors import StoreError
 from . import Row
-from ._postgres_put import PostgresWriter
+from ._postgres_new import PostgresNew
 from ._postgres_words import rows_of
 from ._sql_check import Checker, made_again
 
 SNAPSHOT = "isolation level repeatable read read only"
 
 
-class PostgresChecker(PostgresWriter, Checker):
+class PostgresChecker(PostgresNew, Checker):
     """The proving part of `PostgresStore`."""
 
     _depth: int

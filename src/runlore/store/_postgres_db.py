@@ -53,6 +53,10 @@ class Database:
         self._later: list[tuple[str, Sequence[Any]]] = []
         """Statements that change something and answer nothing. They are sent with the next question: each round trip takes as long as
         the server, or the network, needs to wake up."""
+        self._rows: dict[str, list[Sequence[Any]]] = {}
+        """Rows that are to be added, by table. They are sent with the next question as well, and before what waits."""
+        self.sent = 0
+        """How often such rows have been sent."""
         self._connection = self._connect_within(patience_s)
         self._nothing = self._last = self._connection.cursor()
 
@@ -84,7 +88,9 @@ class Database:
     def execute(self, sql: str, bindings: Sequence[Any] = ()) -> psycopg.Cursor[Any]:
         if sql.startswith("rollback"):
             self._later.clear()
+            self._rows.clear()
         if self._has_begun and is_plain_write(sql):
+            self._send_rows()
             self._later.append((sql, bindings))
             return self._nothing
         for attempt in range(2):
@@ -98,6 +104,7 @@ class Database:
 
     def _run(self, sql: str, bindings: Sequence[Any]) -> psycopg.Cursor[Any]:
         """The statement, and before it those that wait, in one round trip."""
+        self._send_rows()
         waiting, self._later = self._later, []
         with self.told():
             if not waiting:
@@ -107,10 +114,36 @@ class Database:
                     self._last = self._connection.execute(translate(early), _bind(early, values))
                 return self._connection.execute(translate(sql), _bind(sql, bindings))
 
+    def ask(self, questions: Sequence[tuple[str, Sequence[Any]]]) -> list[list[Any]]:
+        """The answers to several questions, in one round trip."""
+        self.flush()
+        with self.told(), self._connection.pipeline():
+            cursors = [self._connection.execute(translate(sql), _bind(sql, values)) for sql, values in questions]
+            return [cursor.fetchall() for cursor in cursors]
+
     def flush(self) -> None:
         """Sends what waits. Only then is it known that the database takes it."""
+        self._send_rows()
         if self._later:
             self._run("select 1", ())
+
+    def _send_rows(self) -> None:
+        if not self._rows:
+            return
+        waiting, self._rows = self._rows, {}
+        self.sent += 1
+        with self.told():
+            with self._connection.pipeline():
+                for into, rows in waiting.items():
+                    if len(rows) <= FEW:
+                        sql = f"insert into {into} values (%s{', %s' * (len(rows[0]) - 1)})"
+                        for row in rows:
+                            self._connection.execute(sql, row)
+            for into, rows in waiting.items():
+                if len(rows) > FEW:
+                    with self._connection.cursor() as cursor, cursor.copy(f"copy {into} from stdin") as copy:
+                        for row in rows:
+                            copy.write_row(row)
 
     def begin(self, words: str = "") -> None:
         self.execute(f"begin {words}")
@@ -124,6 +157,7 @@ class Database:
         """Ends the transaction, also one that was lost with its connection."""
         self._has_begun = False
         self._later.clear()
+        self._rows.clear()
         if not self._connection.closed:
             with suppress(StoreLost):
                 self.execute("rollback")
@@ -131,6 +165,7 @@ class Database:
     def executemany(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
         values = list(rows)
         if self._has_begun and len(values) <= FEW:
+            self._send_rows()
             self._later += [(sql, row) for row in values]
         elif values:
             self.flush()
@@ -138,15 +173,14 @@ class Database:
                 cursor.executemany(translate(sql), [_bind(sql, row) for row in values])
 
     def copy(self, into: str, rows: Sequence[Sequence[Any]]) -> None:
-        """Adds rows to a table, with its columns: a few together with what waits, many by COPY, which takes two round trips."""
-        if len(rows) <= FEW:
-            self.executemany(f"insert into {into} values (?{', ?' * (len(rows[0]) - 1)})" if rows else "", rows)
+        """Adds rows to a table, with its columns, or to those that `into` names: a few together by INSERT, many by COPY."""
+        if not rows:
             return
-        self.flush()
-        with self.told(), self._connection.cursor() as cursor, cursor.copy(f"copy {into} from stdin") as copy:
-            write = copy.write_row
-            for row in rows:
-                write(row)
+        if self._later:
+            self.flush()
+        self._rows.setdefault(into, []).extend(rows)
+        if not self._has_begun:
+            self._send_rows()
 
     def changes(self) -> int:
         """How many rows the last statement changed."""

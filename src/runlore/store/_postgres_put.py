@@ -142,6 +142,8 @@ class PostgresWriter(PostgresReader, Writer):
         self.db.execute(sql, (author, uid, session))
         if self._seen is not None:
             self._seen.claims = None
+            if self._seen.expected is not None:
+                self._seen.expected.claimed.add(uid)
 
     def _second(self, author: str, uid: str, month: int) -> str:
         """The uid of this author's own session, beside someone else's."""

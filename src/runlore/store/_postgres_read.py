@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import zstandard
@@ -16,6 +16,9 @@ from ._postgres_db import Database, array
 from ._postgres_words import COLUMNS, PROVED, Asked, ask, columns_with
 from ._sql_read import Reader
 from .pieces import ERROR, segment_event, unpack
+
+if TYPE_CHECKING:
+    from ._postgres_new import Expected
 
 REMEMBERED = 100
 """Phrases of which it is known where they are."""
@@ -31,6 +34,8 @@ class Seen:
         self.tombstones: set[str] | None = None
         self.claims: dict[str, str] | None = None
         self.is_alone: bool | None = None
+        self.expected: Expected | None = None
+        """What is about to be put, and what there is of it."""
 
 
 class PostgresReader(Reader):

@@ -17,13 +17,13 @@ from .calls import COLUMNS, PRICED, SIDECHAIN, from_row, hash_of, to_row
 
 _CALL = ", ".join(f"c.{name}" for name in COLUMNS)
 _PRICE = ("usd", "basis", "price_source", "price_since", "price_match", "price_name", "price_above", "price_notes")
+CALL_COLUMNS = ("hash", "session", *COLUMNS, *_PRICE)
 _IS_SAME = (
     f"excluded.usd is null and ({', '.join(f'calls.{name}' for name in PRICED)})"
     f" is not distinct from ({', '.join(f'excluded.{name}' for name in PRICED)})"
 )
 _PUT = (
-    f"insert into calls (hash, session, {', '.join(COLUMNS)}, {', '.join(_PRICE)})"
-    f" values (?, ?{', ?' * (len(COLUMNS) + len(_PRICE))})"
+    f"insert into calls ({', '.join(CALL_COLUMNS)}) values (?{', ?' * (len(CALL_COLUMNS) - 1)})"
     " on conflict (hash) do update set session = excluded.session, "
     + ", ".join(f"{name} = excluded.{name}" for name in COLUMNS)
     # One more copy that does not count is no reason to price a call anew.
@@ -189,12 +189,11 @@ class Ledger(Reader):
         rows = []
         for kept in kept_calls:
             call = kept.call
-            if numbers[call.session_uid] is None:
+            number = numbers[call.session_uid]
+            if number is None:
                 continue
-            row = to_row(kept)
-            if kept.event:
-                row[_SEQ] = places[call.session_uid].get(kept.event, call.seq)
-            rows.append([hash_of(call), numbers[call.session_uid], *row, *_price_values(kept.price)])
+            seq = places[call.session_uid].get(kept.event, call.seq) if kept.event else call.seq
+            rows.append(call_row(kept, number, seq))
         if not rows:
             return
         hashes = [row[0] for row in rows]
@@ -309,6 +308,13 @@ def _slot(time: datetime | None, *, up: bool) -> int | None:
         return None
     slots = (time - _START) / timedelta(seconds=_SLOT)
     return math.ceil(slots) if up and time.year < 9999 else math.floor(slots)  # There is no time after the last slot of that year.
+
+
+def call_row(kept: Kept, session: int, seq: int) -> list[Any]:
+    """A call of a session as it is kept: the values of `CALL_COLUMNS`."""
+    row = to_row(kept)
+    row[_SEQ] = seq
+    return [hash_of(kept.call), session, *row, *_price_values(kept.price)]
 
 
 def _price_values(price: PriceRow | None) -> tuple[Any, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import UTC, datetime
 from hashlib import blake2b
 from itertools import groupby
@@ -99,6 +99,9 @@ class Writer(Ledger):
     @abstractmethod
     def _drop_segments(self, where: str, bindings: tuple[Any, ...]) -> None:
         """Drops segments and their words."""
+
+    def together(self, batches: Sequence[Batch]) -> AbstractContextManager[None]:
+        return nullcontext()
 
     # ── putting ──────────────────────────────────────────────────────────────────────────────────────────────────────
     def put(self, batch: Batch) -> Put:
