@@ -6,11 +6,11 @@ import re
 from hashlib import blake2b
 from typing import Any
 
-import msgspec
-
-from ...model import Tests, Usage
+from ...model import Usage
+from .. import _calls
+from .._calls import Described, Result, action_of, outcome
 from .._pick import number, pick
-from .._tools import blob_reference, file_change, file_content, is_test_run, key_values, one_line, test_counts, text_of
+from .._tools import blob_reference, one_line, test_counts, text_of
 
 ACTIONS = {
     **dict.fromkeys(("run_shell_command", "run_command", "shell", "monitor", "task_stop"), "shell"),
@@ -22,15 +22,11 @@ ACTIONS = {
     **dict.fromkeys(("write_todos", "todo_write", "enter_plan_mode", "exit_plan_mode", "ask_user", "ask_user_question"), "plan"),
 }
 ASKS = frozenset({"ask_user", "ask_user_question", "exit_plan_mode"})
-ON_FILES = frozenset({"read", "edit", "search"})
 MASKED = "<tool_output_masked>"
 ENDED = frozenset({"success", "error", "cancelled"})
-_PATHS = ("file_path", "absolute_path", "path", "dir_path", "notebook_path")
-_HEADLINES = ("command", "pattern", "query", *_PATHS, "url", "description", "prompt", "objective", "skill", "name")
 _COMMAND = re.compile(r"[/?](?:[a-zA-Z][\w:.-]*)?(?:\s|\Z)")
 _WRAPPED = re.compile(r"\s*<(session_context|hook_context|qwen:user-prompt-submit-context|system-reminder|state_snapshot)\b")
 _EXIT = re.compile(r"^Exit Code: (-?\d{1,9})[ \t]*$", re.MULTILINE)
-_HUNK = re.compile(r"^@@", re.MULTILINE)
 
 
 # What was said.
@@ -85,55 +81,12 @@ def stamp(text: str) -> bytes:
 # Calls.
 
 
-class Described(msgspec.Struct, gc=False):
-    tool: str
-    kind: str
-    action: str
-    body: str
-    summary: str
-    files: tuple[str, ...]
-
-
 def describe(name: Any, given: Any, display: Any = None) -> Described:
-    """What a call does: tool, kind and action, its text for reading and search, one line of it, and the files it names."""
-    tool = name[:200] if isinstance(name, str) and name else "unknown"
-    args = given if isinstance(given, dict) else {}
-    action = ACTIONS.get(tool) or ("mcp" if tool.startswith("mcp_") or "__" in tool else "other")
-    files = tuple(path for word in _PATHS if (path := pick(args, word, of=str))) if action in ON_FILES else ()
-    command = pick(args, "command", of=str)
-    known = (args[word] for word in _HEADLINES if word in args)
-    headline = next((text for found in (known, args.values()) for text in found if isinstance(text, str) and text), tool)
-    if action == "shell" and command is not None:
-        kind, body, headline = "test_run" if is_test_run(command) else "tool_call", command, command
-    elif action == "edit":
-        kind, body = "edit", change(args, display) or key_values(args)
-        headline = files[0] if files else headline
-    else:
-        kind, body = "tool_call", key_values(args) or text_of(given)
-    return Described(tool, kind, action, body or tool, one_line(headline), files)
-
-
-def change(args: dict[str, Any], display: Any) -> str | None:
-    """The path and the lines that change: as the agent itself found them, else as the call says."""
-    path = next((path for word in _PATHS if (path := pick(args, word, of=str))), "")
-    diff = pick(display, "fileDiff", of=str) or ""
-    if found := _HUNK.search(diff):
-        return f"{path}\n{diff[found.start() :].rstrip()}"
-    if "old_string" in args or "new_string" in args:
-        return file_change(path, [(text_of(args.get("old_string")), text_of(args.get("new_string")))])
-    content = pick(args, "content", of=str)
-    return None if content is None else file_content(path, content)
+    """What a call does; `display` is what the agent shows of it."""
+    return _calls.describe(name, given, action_of(text_of(name), ACTIONS), pick(display, "fileDiff", of=str))
 
 
 # Results.
-
-
-class Result(msgspec.Struct, gc=False):
-    text: str
-    is_error: bool
-    exit_code: int | None
-    tests: Tests | None
-    summary: str
 
 
 def result(parts: Any, display: Any, status: Any, action: str, is_test: bool) -> Result:
@@ -147,7 +100,7 @@ def result(parts: Any, display: Any, status: Any, action: str, is_test: bool) ->
     exit_code = exit_of(text) if action == "shell" else None
     is_error = status == "error" or bool(exit_code) or any(response is not None and "error" in response for response in responses)
     tests = test_counts(text) if is_test else None
-    return Result(text, is_error, exit_code, tests, _summary(text, exit_code, tests))
+    return Result(text, is_error, exit_code, tests, outcome(_shown(text), exit_code, tests))
 
 
 def _response(response: dict[str, Any]) -> str:
@@ -163,12 +116,9 @@ def exit_of(text: str) -> int | None:
     return int(found[-1]) if found else None
 
 
-def _summary(text: str, exit_code: int | None, tests: Tests | None) -> str:
-    if tests is not None:
-        counts = (("passed", tests.passed), ("failed", tests.failed), ("skipped", tests.skipped))
-        return ", ".join(f"{count} {word}" for word, count in counts if count) or "no tests"
-    line = one_line(text.partition("\nOutput: ")[2] if text.startswith("Command: ") else text.removeprefix("Output: "))
-    return f"exit {exit_code}: {line}" if exit_code and line else f"exit {exit_code}" if exit_code else line
+def _shown(text: str) -> str:
+    """The line of an output that says something of it."""
+    return one_line(text.partition("\nOutput: ")[2] if text.startswith("Command: ") else text.removeprefix("Output: "))
 
 
 def is_masked(parts: Any) -> bool:
