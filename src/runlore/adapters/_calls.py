@@ -29,7 +29,7 @@ class Described(msgspec.Struct, gc=False):
     action: str
     body: str
     summary: str
-    files: tuple[str, ...]
+    files: tuple[str, ...] = ()
 
 
 def action_of(tool: str, actions: Mapping[str, str]) -> str:

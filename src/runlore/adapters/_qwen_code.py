@@ -263,12 +263,7 @@ class Reader(Fold[Chat]):
         used = words.usage(*(counts.get(name) for name in names))
         if not used.total:
             return
-        event = None
-        if self.count:
-            event = self.native_id
-            place = len(self.out.events) - self.count
-            first = self.out.events[place]
-            self.out.events[place] = msgspec.structs.replace(first, usage=used, tokens=used.total, model=self.state.model)
+        event = self.charge(used, self.state.model)
         name, ts = self.state.pending.pop(counted(used), ("", ""))
         key = name or (self.key_of(used, self.above) if self.above else self.native_id or self.anonymous())
         self.bill(key, used, self.state.model, time_of(ts) or self.ts, event, is_sidechain=bool(self.above))

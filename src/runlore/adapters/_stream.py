@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar, Unpack
 
 import msgspec
 
-from ..model import Relation, SessionEvent
+from ..model import Relation, SessionEvent, Usage
 from . import Facts, Normalized, Source
 from ._fold import AllFields, keep
 from ._objects import Objects
@@ -80,10 +80,12 @@ class Fold(Objects, Generic[S]):
         if self.above:
             state.parent, state.relation = self.uid(self.above), "subagent"
         self.parent: str | None = None
+        self.original: str | None = None
+        """The record that the agent says the current one is a copy of."""
 
     def begin(self, raw: str | bytes) -> None:
         super().begin(raw)
-        self.parent = self.state.last
+        self.parent, self.original = self.state.last, None
 
     def session(self, named: str | None = None) -> str:
         """The session of this file, once and for all: what its first record says, else the name of the file."""
@@ -130,7 +132,8 @@ class Fold(Objects, Generic[S]):
         if not self.native_id:
             self.native_id = self.anonymous()
         number = self.count if part is None else part
-        native_id = f"{self.native_id}#{number}" if number else self.native_id
+        mark = f"#{number}" if number else ""
+        native_id = self.native_id + mark
         body = cap(body)
         if state.relation == "subagent":
             more["is_sidechain"] = True
@@ -143,11 +146,20 @@ class Fold(Objects, Generic[S]):
         )  # fmt: skip
         out.bodies.append(body)
         out.parents.append(self.parent)
-        out.originals.append(None)
+        out.originals.append(None if self.original is None else self.original + mark)
         self.parent = state.last = native_id
         state.seq += 1
         self.count += 1
         return native_id
+
+    def charge(self, used: Usage, model: str | None) -> str | None:
+        """Says at the first event of the current record what the call of the model took; gives back its native id, if there is one."""
+        if not self.count:
+            return None
+        place = len(self.out.events) - self.count
+        first = self.out.events[place]
+        self.out.events[place] = msgspec.structs.replace(first, usage=used, tokens=used.total, model=model)
+        return first.native_id
 
     def finish(self) -> Normalized:
         state, out = self.state, self.out

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from ...model import Tests, Usage
+from .._calls import Described
 from .._pick import number, pick
 from .._tools import blob_reference, file_change, file_content, is_test_run, key_values, one_line, test_counts, text_of, without_base64
 
@@ -137,15 +138,6 @@ def loads(text: Any) -> Any:
 
 
 # Calls.
-
-
-class Described(msgspec.Struct, gc=False):
-    tool: str
-    kind: str
-    action: str
-    body: str
-    summary: str
-    files: tuple[str, ...] = ()
 
 
 def describe(name: Any, given: Any) -> Described:

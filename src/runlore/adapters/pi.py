@@ -1,0 +1,65 @@
+"""pi (badlogic, earendil-works): one file of JSON lines for each session, whose entries form a tree.
+
+Learned from its documentation (`session-format.md` and `message-types.md` of 0.73 and 1.5), from what 0.73.1 wrote, and from real
+sessions of 2025. Last checked 2026-11. The traps:
+
+- Every entry names the one that it follows; the branch that is active is the one of the last line. Going back to an earlier prompt
+  leaves two prompts side by side. A `branch_summary` is what `/tree` leaves of the branch that was left.
+- Ids of entries are unique within one file only. A fork begins with a copy of the entries of its parent, with their ids and times:
+  these are copies of what has the same id in the parent.
+- The first layout (2025) has no ids, and a compaction counts lines. It is rewritten, with new ids, when a newer version opens it: what
+  was read before then stays, and is marked as gone.
+- `input` does not include the cache, and `reasoning` is a part of `output`. A summary, a warming of the cache and a tool may have used
+  tokens of their own. The cost is an estimate by list prices, so it is not taken for what was charged.
+- A failed attempt is a message without content; the next attempt is the next message. There is no record of a retry.
+- A command that failed is an error, and ends with its exit code in words.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from itertools import takewhile
+from pathlib import Path
+
+import msgspec
+
+from ..model import Session
+from . import Normalized, Record, Source
+from ._jsonl import JsonLines
+
+
+class Adapter(JsonLines):
+    name = "pi"
+    label = "pi"
+    version = 1
+    roots: tuple[str, ...] = ("$PI_CODING_AGENT_SESSION_DIR", "$PI_CODING_AGENT_DIR/sessions", "~/.pi/agent/sessions")
+    lacks: tuple[str, ...] = ("git branch",)
+    command = ("pi", "--session")
+
+    def discover(self, root: Path) -> Iterator[Source]:
+        """Sources of subagents know whose they are: they lie below a folder with the name of their session's file."""
+        found = list(super().discover(root))
+        stems = {source.path.removesuffix(self.suffix) for source in found}
+        for source in found:
+            above = list(takewhile(stems.__contains__, map(str, Path(source.path).parents)))
+            yield msgspec.structs.replace(source, hints=(f"below:{os.path.basename(above[-1])}",)) if above else source
+
+    def normalize(self, source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
+        from ._pi import Reader  # A sync with nothing new never needs it.
+
+        return Reader(source, carry).run(records)
+
+    def slim(self, line: bytes) -> bytes:
+        if b'"data"' not in line:
+            return line
+        from ._tools import without_base64
+
+        return without_base64(line)
+
+    def resume(self, session: Session) -> list[str] | None:
+        """A subagent cannot be taken up."""
+        return None if session.relation == "subagent" or not session.source_path else [*self.command, session.source_path]
+
+
+adapter = Adapter()
