@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from functools import cached_property
@@ -19,30 +19,21 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from . import adapters
-from .adapters import LOST, Adapter, Position, Record, Source
+from .adapters import LOST, Adapter, Source
 from .config import Config
 from .errors import ConfigError, ReadError, StoreLost
 from .model import Call
 from .places import Places
-from .store import FORGOTTEN, Batch, Filter, PriceRow, Put, Resume, SourceState, Store
+from .store import FORGOTTEN, Batch, Filter, PriceRow, Put, SourceState, Store
+from .tasks import TOGETHER, Runner, Task, groups
 
 if TYPE_CHECKING:
-    from ._pool import Pool
     from .billing import Pricer
-    from .prepare import Job, Preparer, Result
+    from .prepare import Result
 
 COMMIT_BYTES = 64 * 1024 * 1024
 COMMIT_S = 2.0
 """A transaction is closed after so much: a killed sync loses little, and readers see it grow."""
-
-AHEAD_BYTES = 32 * 1024 * 1024
-AHEAD_JOBS = 64
-"""How far the workers may be ahead of the writer, which takes their results in order: one large source among small ones
-must not stop them, and what waits is held in memory."""
-
-TOGETHER = 64
-TOGETHER_BYTES = 4 * 1024 * 1024
-"""So many sources are put together: where the database is far away, asking costs more than the answer."""
 
 MOST_TRIES = 100
 """How often a sync begins anew when the database went away in the middle of it."""
@@ -98,21 +89,6 @@ class Report(msgspec.Struct, kw_only=True):
     seconds: float = 0.0
     problems: list[tuple[str, str]] = msgspec.field(default_factory=list)
     dry_run: bool = False
-
-
-class Task(msgspec.Struct, kw_only=True):
-    """A source with something to do, and why: new, grown, rewritten, or outdated (derived by an older adapter)."""
-
-    source: Source
-    why: str
-    known: SourceState | None = None
-    is_gone: bool = False
-    """The source itself is not there: its records are taken from the store."""
-
-    @property
-    def size(self) -> int:
-        done = self.known.position.offset if self.known and self.why == "grown" else 0
-        return max(0, self.source.size - done)
 
 
 def sync(
@@ -327,14 +303,14 @@ class _Sync:
         if workers is None:
             workers = (os.cpu_count() or 1) if self.report.size >= WORKERS_FROM_BYTES else 0
         with ExitStack() as stack:
-            runner = _Runner(self.store, self.config, workers)
+            runner = Runner(self.store, self.config, workers)
             stack.callback(runner.close)
             if workers:
                 from .billing import warm
 
                 warm(self.config)  # Not before the workers are there: a process with threads is not to be forked.
             commits = stack.enter_context(_Commits(self.store))
-            for group in _groups(runner.run(tasks), 1 if self.is_careful else TOGETHER):
+            for group in groups(runner.run(tasks), 1 if self.is_careful else TOGETHER):
                 try:
                     with self.store.together([result.batch for _, result in group if result.batch is not None]):
                         for task, result in group:
@@ -343,7 +319,7 @@ class _Sync:
                     raise _Unstorable(group[0][0].source if len(group) == 1 else None, error) from None
                 commits.step(sum(result.batch.size for _, result in group if result.batch is not None))
 
-    def _take(self, task: Task, result: Result, runner: _Runner, progress: Progress | None) -> None:
+    def _take(self, task: Task, result: Result, runner: Runner, progress: Progress | None) -> None:
         """Keeps what a worker made of a part of a source."""
         size = 0
         if result.problem is not None:
@@ -377,7 +353,7 @@ class _Sync:
             return
         self.store.touch(source, adapter_version=adapters.get(source.agent).version, redact_version="", problem=problem)
 
-    def _keep(self, task: Task, batch: Batch, runner: _Runner) -> set[str]:
+    def _keep(self, task: Task, batch: Batch, runner: Runner) -> set[str]:
         """Puts a batch; gives back the sessions that it changed."""
         if not self.places.is_wanted(batch):
             self.report.excluded += 1
@@ -399,7 +375,7 @@ class _Sync:
         _count(self.report.skipped, Counter(skip.reason for skip in batch.skips if not skip.reason.endswith(LOST)))
         return done.sessions
 
-    def _put(self, task: Task, batch: Batch, runner: _Runner) -> Put:
+    def _put(self, task: Task, batch: Batch, runner: Runner) -> Put:
         from .billing import settle
 
         if batch.since or task.known is None or task.why not in ("rewritten", "outdated"):
@@ -479,20 +455,6 @@ def _count(totals: dict[str, int], more: dict[str, int]) -> None:
         totals[word] = totals.get(word, 0) + count
 
 
-def _groups(results: Iterable[tuple[Task, Result]], most: int) -> Iterator[list[tuple[Task, Result]]]:
-    """The same, several at a time. The next part of a source is not made before the one before it is put, so that ends a group."""
-    group: list[tuple[Task, Result]] = []
-    size = 0
-    for task, result in results:
-        group.append((task, result))
-        size += result.batch.size if result.batch is not None else 0
-        if result.more or len(group) >= most or size >= TOGETHER_BYTES:
-            yield group
-            group, size = [], 0
-    if group:
-        yield group
-
-
 class _Commits:
     """Holds one transaction open over many puts, and closes it every so often."""
 
@@ -516,115 +478,3 @@ class _Commits:
 
     def __exit__(self, *error: object) -> None:
         self._stack.__exit__(*error)  # type: ignore[arg-type]
-
-
-class _Runner:
-    """Prepares tasks, here or in workers, and gives the results in the order of the tasks. A source is in work only once
-    at a time: its next part needs what the store knows of the one before."""
-
-    def __init__(self, store: Store, config: Config, workers: int) -> None:
-        from .prepare import setting, start
-
-        self._store = store
-        self._setting = setting(config)
-        self._pool: Pool | None = None
-        if workers:
-            from ._pool import Pool
-
-            self._pool = Pool(workers, start, msgspec.msgpack.encode(self._setting))
-        self._left: set[str] = set()
-        self._kept: dict[str, _Kept] = {}
-
-    @cached_property
-    def _here(self) -> Preparer:
-        from .prepare import Preparer
-
-        return Preparer(self._setting)
-
-    def run(self, tasks: Iterable[Task]) -> Iterator[tuple[Task, Result]]:
-        from .prepare import BATCH_BYTES, Result
-
-        decode = msgspec.msgpack.Decoder(Result).decode
-        todo: deque[tuple[Task, bool]] = deque((task, False) for task in tasks)
-        flying: deque[tuple[Task, int]] = deque()
-        ahead = 0
-        while todo or flying:
-            if self._pool is None:
-                task, goes_on = todo.popleft()
-                result = self._here.prepare(self._job(task, goes_on))
-            else:
-                while todo and (not flying or (len(flying) < AHEAD_JOBS and ahead < AHEAD_BYTES)):
-                    task, goes_on = todo.popleft()
-                    self._pool.submit(msgspec.msgpack.encode(self._job(task, goes_on)))
-                    flying.append((task, part := min(task.size, BATCH_BYTES)))
-                    ahead += part
-                task, part = flying.popleft()
-                ahead -= part
-                result = decode(self._pool.next())
-            yield task, result
-            if result.more and task.source.path not in self._left:
-                todo.appendleft((task, True))
-
-    def rest(self, task: Task, batch: Batch) -> Iterator[Batch]:
-        """This batch and all that follow it in the same source, prepared here one after another."""
-        self.leave(task)
-        yield batch
-        more = not (self._kept[task.source.path].is_done if task.is_gone else batch.position.offset >= task.source.size)
-        while more:
-            result = self._here.prepare(self._job(task, goes_on=True))
-            if result.problem is not None:  # Half of it must not stand in for the whole.
-                raise ReadError(task.source.path, result.problem)
-            if result.batch is not None:
-                yield result.batch
-            more = not self._kept[task.source.path].is_done if task.is_gone else result.more
-
-    def leave(self, task: Task) -> None:
-        """Reads no further in this source."""
-        self._left.add(task.source.path)
-
-    def _job(self, task: Task, goes_on: bool) -> Job:
-        from .prepare import Job
-
-        known = task.known
-        if goes_on:
-            known = self._store.sources(task.source.agent)[task.source.path]
-        if known is not None and task.is_gone:
-            kept = self._kept.setdefault(task.source.path, _Kept(self._store.kept(known.number), known.position))
-            since, records, until = kept.take()
-            resume = self._store.resume(known.number) if goes_on else Resume()
-            return Job(source=task.source, since=since, resume=resume, kept=records, until=until)
-        if known is not None and (goes_on or task.why == "grown"):
-            return Job(source=task.source, since=known.position, resume=self._store.resume(known.number))
-        return Job(source=task.source)
-
-    def close(self) -> None:
-        if self._pool is not None:
-            self._pool.close()
-
-
-class _Kept:
-    """The records that the store kept of a source, a part at a time, as reading the source would give them."""
-
-    def __init__(self, records: Iterator[Record], end: Position) -> None:
-        self._records, self._end = records, end
-        self._next = next(records, None)
-        self._at: Position | None = None
-
-    @property
-    def is_done(self) -> bool:
-        return self._next is None
-
-    def take(self) -> tuple[Position | None, list[Record], Position]:
-        """Where the part begins, the part, and where it ends."""
-        from .prepare import BATCH_BYTES
-
-        since, size = self._at, 0
-        records: list[Record] = []
-        # A file beside the source goes with the record that follows it.
-        while self._next is not None and (size < BATCH_BYTES or self._next.aside is not None or records[-1].aside is not None):
-            records.append(self._next)
-            size += len(self._next.data)
-            self._next = next(self._records, None)
-        done = (since.records if since else 0) + sum(record.aside is None for record in records)
-        self._at = self._end if self._next is None else Position(offset=self._next.offset, records=done)
-        return since, records, self._at

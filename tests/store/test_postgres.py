@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -234,7 +234,12 @@ def test_many_new_sources_are_put_with_as_many_questions_as_a_few(
 ) -> None:
     asked: list[str] = []
     run = Database._run
-    monkeypatch.setattr(Database, "_run", lambda self, sql, bindings: asked.append(sql) or run(self, sql, bindings))
+
+    def count(self: Database, sql: str, bindings: Sequence[Any]) -> Any:
+        asked.append(sql)
+        return run(self, sql, bindings)
+
+    monkeypatch.setattr(Database, "_run", count)
     counts = []
     for name, sessions in (("few", 4), ("many", 40)):
         (tmp_path / name).mkdir()
