@@ -15,7 +15,7 @@ import click
 import msgspec
 import pytest
 
-from runlore.cli import _group, cli
+from runlore.cli import _click, _group, cli
 from runlore.errors import RunloreError
 from tests.cli.conftest import Run
 
@@ -254,4 +254,4 @@ def test_so_it_is_when_it_reads_what_is_told_as_well(stored: Path) -> None:
 
 def test_every_command_is_a_module_with_a_command() -> None:
     for name in NAMES:
-        assert isinstance(importlib.import_module(f"runlore.cli.{name}").command, click.Command)
+        assert isinstance(importlib.import_module(f"runlore.cli.{name}").command, _click.Command)

@@ -17,7 +17,7 @@ import msgspec
 import pytest
 
 from runlore import budget, docs
-from runlore.cli import _watch, autostart, cli
+from runlore.cli import _click, _watch, autostart, cli
 from runlore.cli._json import chosen, command_line, parse, want
 from runlore.cli._options import as_json_list
 from runlore.cli._out import write_json
@@ -358,7 +358,7 @@ def test_the_next_command_is_the_same_one_further_on() -> None:
 def test_a_hostile_value_stays_within_its_tokens(run: Run, monkeypatch: pytest.MonkeyPatch, value: Any) -> None:
     monkeypatch.setitem(SHAPES, "ls", SHAPES["usage"])
 
-    @click.command("ls")
+    @_click.command("ls")
     @as_json_list
     def command(is_json: bool) -> None:
         write_json(value)

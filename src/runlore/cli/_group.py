@@ -1,4 +1,8 @@
-"""The group of all commands, and what becomes of an error."""
+"""The group of all commands, as click has it, and what becomes of an error.
+
+The commands of click are made here from what `_click` declares. An ordinary call comes by without this module, until something goes
+wrong with it (`tell`).
+"""
 
 from __future__ import annotations
 
@@ -7,15 +11,25 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
-from typing import Any, NoReturn, TextIO
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 import click
+from click.shell_completion import CompletionItem
 
 from .._version import __version__
 from ..errors import RunloreError, StoreBusy
-from ._out import WORDS, clean, encoded, safe_json, settle_streams
+from . import _click as declared
+from ._click import Failure as Failure
+from ._out import clean, encoded, safe_json, settle_streams
+from ._plain import FOLDER, Call, enter, names
 
-FOLDER = os.path.dirname(__file__)
+if TYPE_CHECKING:
+    Type = click.ParamType[Any]
+else:
+    Type = click.ParamType  # Not generic in older versions of click.
+
+WORDS = "runlore.words"
+"""What is kept with click's context: the words of the call."""
 
 OTHERS: dict[str, tuple[str, str | None]] = {
     "usage": ("A command, option or value that there is not.", "`runlore COMMAND --help` says how it is used"),
@@ -30,15 +44,16 @@ OTHERS: dict[str, tuple[str, str | None]] = {
 """The codes beside those of `errors.py`: what each means, and what to do."""
 
 
-class Failure(click.ClickException):
-    """An error as people see it: one line, and exit status 1. Programs get its code and a hint as well."""
+class Told(click.ClickException):
+    """A failure, for click to show."""
 
-    def __init__(self, message: str, code: str = "failed", hint: str | None = None) -> None:
-        super().__init__(message)
-        self.code, self.hint = code, hint
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.message)
+        self.exit_code = failure.exit_code  # type: ignore[misc] # click declares it for the class, and reads it from the error.
+        self.code, self.hint, self.line = failure.code, failure.hint, failure.line()
 
     def show(self, file: Any = None) -> None:
-        click.echo(f"runlore: {clean(self.message)}", err=True)
+        click.echo(self.line, err=True)
 
 
 class JsonFailure(click.ClickException):
@@ -60,13 +75,12 @@ class Commands(click.Group):
     """The files in this folder. Listing them reads the first line of each; only the one that is used is imported."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted(name[:-3] for name in os.listdir(FOLDER) if name.endswith(".py") and name[0] != "_")
+        return names()
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self.list_commands(ctx):
             return None
-        command: click.Command = import_module(f"{__package__}.{cmd_name}").command
-        return command
+        return made(import_module(f"{__package__}.{cmd_name}").command)
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
         """`help COMMAND` is `COMMAND --help`; a name that is nearly one is answered with it."""
@@ -99,9 +113,13 @@ class Commands(click.Group):
         return ctx
 
     def invoke(self, ctx: click.Context) -> Any:
-        settle_streams()
-        with errors_told(is_json=wants_json(ctx.meta.get(WORDS, ()))):
+        words = ctx.meta.get(WORDS, ())
+        root = declared.Context("runlore", ctx.params, words)
+        root.enter()
+        ctx.call_on_close(root.close)
+        with errors_told(is_json=wants_json(words)):
             try:
+                settle_streams()
                 return super().invoke(ctx)
             finally:  # Also when a command ends with a status of its own: what is wrong with the output is told here.
                 sys.stdout.flush()
@@ -137,6 +155,8 @@ def all_told() -> Iterator[None]:
     except BrokenPipeError:  # Whoever reads our output had enough.
         drop(sys.stdout, sys.stderr)
         raise click.exceptions.Exit(0) from None
+    except Failure as error:
+        raise Told(error) from None
     except RunloreError as error:
         fail(error, str(error), error.code, error.hint)
     except OSError as error:
@@ -178,7 +198,7 @@ def of_database(error: Exception) -> tuple[str, str, str | None] | None:
 def fail(error: Exception, message: str, code: str, hint: str | None = None) -> NoReturn:
     if os.environ.get("RUNLORE_DEBUG"):
         raise error
-    raise Failure(" ".join(message.split()), code, hint or OTHERS.get(code, ("", None))[1]) from None
+    raise Told(Failure(" ".join(message.split()), code, hint or OTHERS.get(code, ("", None))[1])) from None
 
 
 def short_help(name: str) -> str:
@@ -197,3 +217,101 @@ def short_help(name: str) -> str:
 @click.option("--no-pager", is_flag=True, help="Print long output all at once.")
 def cli(no_pager: bool) -> None:
     """Keeps every session your coding agents ever ran, and makes them readable."""
+
+
+def tell(call: Call, error: BaseException) -> None:
+    """Ends the program as click would have, if it had run this call and met this error."""
+    cli.main(list(call.words), prog_name="runlore", obj=_Met(error, call.depth))
+
+
+class _Met:
+    """An error that was met when a call ran without click: its commands are not run again."""
+
+    def __init__(self, error: BaseException, depth: int) -> None:
+        self.error, self.depth = error, depth
+
+
+# ── from declarations ────────────────────────────────────────────────────────────────────────────────────────────────
+def made(command: declared.Command) -> click.Command:
+    """The command of click that is declared so."""
+    params = [made_parameter(param) for param in command.params]
+    settings = {"help": command.function.__doc__, **command.settings}
+    if isinstance(command, declared.Group):
+        below = {name: made(one) for name, one in command.commands.items()}
+        return MadeGroup(command, name=command.name, params=params, callback=_callback(command), commands=below, **settings)
+    return MadeCommand(command, name=command.name, params=params, callback=_callback(command), **settings)
+
+
+class MadeCommand(click.Command):
+    def __init__(self, command: declared.Command, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.declared = command
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, self.declared.arrange(self.declared, args) if self.declared.arrange else args)
+
+
+class MadeGroup(MadeCommand, click.Group):
+    declared: declared.Group
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted([*self.commands, *self.declared.more()])
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self.commands and (one := self.declared.more().get(cmd_name)) is not None:
+            return made(one)
+        return super().get_command(ctx, cmd_name)
+
+
+def made_parameter(param: declared.Parameter) -> click.Parameter:
+    settings = {**param.settings, "type": made_type(param.settings["type"])} if "type" in param.settings else param.settings
+    if param.is_option:
+        return click.Option([*param.names, param.name], **settings)
+    return click.Argument([param.name], **settings)
+
+
+def made_type(kind: Any) -> Any:
+    if isinstance(kind, declared.Choice):
+        return click.Choice(kind.choices)
+    if isinstance(kind, declared.IntRange):
+        return click.IntRange(kind.min, kind.max)
+    if isinstance(kind, declared.Path):
+        return click.Path(**kind.settings)
+    return MadeType(kind) if isinstance(kind, declared.ParamType) else kind
+
+
+class MadeType(Type):
+    def __init__(self, kind: declared.ParamType) -> None:
+        self.kind, self.name = kind, kind.name
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            return self.kind.convert(value) if isinstance(value, str) else value
+        except declared.BadParameter as error:
+            self.fail(error.message, param, ctx)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        return [CompletionItem(word, help=told) for word, told in self.kind.complete(incomplete)]
+
+
+def _callback(command: declared.Command) -> Any:
+    def run(**values: Any) -> None:
+        ctx = click.get_current_context()
+        met = ctx.find_root().obj
+        try:
+            if not isinstance(met, _Met):
+                enter(command, ctx.info_name or "", values, ctx.invoked_subcommand)
+            elif met.depth == _depth(ctx):
+                raise met.error
+        except declared.Exit as end:
+            ctx.exit(end.code)
+        except declared.BadParameter as error:
+            raise click.BadParameter(error.message, ctx, param_hint=error.param_hint) from None
+        except declared.UsageError as error:
+            raise click.UsageError(error.message, ctx) from None
+
+    return run
+
+
+def _depth(ctx: click.Context) -> int:
+    return 0 if ctx.parent is None else 1 + _depth(ctx.parent)

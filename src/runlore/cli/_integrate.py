@@ -9,13 +9,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
-import click
 import msgspec
 
 from .. import _settings as settings_files
 from .. import adapters, config, hooks
 from ..errors import ConfigError
-from ._group import Failure
+from . import _click as click
+from ._click import Failure
 from ._options import AgentName
 from ._out import clean, echo, note, one_line, paint, write_json
 
@@ -36,8 +36,8 @@ class Unasked(Failure):
     def __init__(self) -> None:
         super().__init__("this changes an agent's settings, and there is nobody to ask", "needs_yes", "add --yes, or --dry-run to see it")
 
-    def show(self, file: Any = None) -> None:
-        note(f"runlore: {self.message}; {self.hint}")
+    def line(self) -> str:
+        return f"runlore: {self.message}; {self.hint}"
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):

@@ -36,10 +36,10 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-import click
 import msgspec
 
 from .. import budget
+from . import _click as click
 from ._shapes import SHAPES, Shape, fields_of
 
 Tree = dict[str, Any]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import click
-
+from . import _click as click
 from . import mcp
 from ._integrate import change, changing, find_target, show_states
 from ._options import AgentName, as_json, as_json_list

@@ -7,22 +7,14 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
-import click
 import msgspec
-from click.shell_completion import CompletionItem
 
 from .. import config
 from ..errors import ModelError, RunloreError
 from ..store import Filter, Store
-from ._out import WANTED, WORDS
-
-if TYPE_CHECKING:
-    Name = click.ParamType[str]
-    Time = click.ParamType[datetime]
-else:
-    Name = Time = click.ParamType  # Not generic in older versions of click.
+from . import _click as click
 
 PART = ", or one with this in its name"
 """Of the options that are content with a part of a name."""
@@ -46,27 +38,27 @@ def open_store() -> Iterator[tuple[Store, config.Config]]:
         yield store, setting
 
 
-class SessionName(Name):
+class SessionName(click.ParamType):
     """The beginning of an id, `latest`, `latest:AGENT`, `latest:REPO`."""
 
     name = "session"
 
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    def complete(self, begin: str) -> list[tuple[str, str | None]]:
         from ._out import one_line
 
         try:
             with open_store() as (store, _):
-                if incomplete:
-                    uids = store.find(incomplete, limit=30)
+                if begin:
+                    uids = store.find(begin, limit=30)
                     titles = {uid: session.title for uid in uids if (session := store.session(uid))}
                 else:
                     titles = {line.uid: line.title for line in store.sessions(Filter(), limit=30)}
         except RunloreError:  # No store, no names: a completion has nobody to complain to.
             return []
         # Shells take a colon for the end of a word, so the part after it is given unless the agent was typed.
-        names = {uid if ":" in incomplete else uid.partition(":")[2]: title for uid, title in titles.items()}
-        items = [CompletionItem(name, help=one_line(title)) for name, title in names.items() if name.startswith(incomplete)]
-        return [CompletionItem(word) for word in latest_names(incomplete)] + items
+        names = {uid if ":" in begin else uid.partition(":")[2]: title for uid, title in titles.items()}
+        items = [(name, one_line(title)) for name, title in names.items() if name.startswith(begin)]
+        return [*((word, None) for word in latest_names(begin)), *items]
 
 
 def latest_names(begin: str) -> list[str]:
@@ -77,46 +69,46 @@ def latest_names(begin: str) -> list[str]:
     return [name for name in dict.fromkeys(f"latest:{word}" for word in (*known("agent"), *own)) if name.startswith(begin)]
 
 
-class AgentName(Name):
+class AgentName(click.ParamType):
     """An installed adapter."""
 
     name = "agent"
 
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+    def convert(self, word: str) -> str:
         from .. import adapters
 
-        if value not in adapters.names():
-            self.fail(f"there is no adapter {value!r}; there are: {', '.join(adapters.names())}", param, ctx)
-        return value
+        if word not in adapters.names():
+            raise click.BadParameter(f"there is no adapter {word!r}; there are: {', '.join(adapters.names())}")
+        return word
 
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    def complete(self, begin: str) -> list[tuple[str, str | None]]:
         from .. import adapters
 
-        return [CompletionItem(name) for name in adapters.names() if name.startswith(incomplete)]
+        return [(name, None) for name in adapters.names() if name.startswith(begin)]
 
 
-class When(Time):
+class When(click.ParamType):
     """`7d`, `24h`, `yesterday`, a date, ISO 8601."""
 
     name = "when"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
+    def convert(self, word: str) -> datetime:
         from ..query import moment
 
         try:
-            return value if isinstance(value, datetime) else moment(value, datetime.now(UTC))
+            return moment(word, datetime.now(UTC))
         except ModelError as error:
-            self.fail(str(error), param, ctx)
+            raise click.BadParameter(str(error)) from None
 
 
-class RepoName(Name):
+class RepoName(click.ParamType):
     """A repository that has sessions, or a pattern."""
 
     name = "glob"
     column = "repo"
 
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        return [CompletionItem(name) for name in known(self.column) if name.startswith(incomplete)]
+    def complete(self, begin: str) -> list[tuple[str, str | None]]:
+        return [(name, None) for name in known(self.column) if name.startswith(begin)]
 
 
 class ModelName(RepoName):
@@ -144,7 +136,7 @@ def as_json(function: Decorated, *, has_list: bool = False) -> Decorated:
             from ._json import want
 
             is_json, ctx = True, click.get_current_context()
-            ctx.meta[WANTED] = want(command_name(ctx), ctx.meta.get(WORDS, ()), fields, max_tokens, offset)
+            ctx.wanted = want(ctx.path, ctx.words, fields, max_tokens, offset)
         return function(*args, is_json=is_json, **options)
 
     options = [
@@ -167,32 +159,26 @@ def as_json_list(function: Decorated) -> Decorated:
 
 def skipped() -> int:
     """How many items --offset leaves out: a limit counts from there."""
-    wanted = click.get_current_context().meta.get(WANTED)
+    wanted = click.get_current_context().wanted
     return wanted.offset if wanted else 0
 
 
 def is_bounded() -> bool:
     """Whether --max-tokens was given: then what is else a line for each item is one answer."""
-    wanted = click.get_current_context().meta.get(WANTED)
+    wanted = click.get_current_context().wanted
     return wanted is not None and wanted.max_tokens is not None
 
 
-def command_name(ctx: click.Context) -> str:
-    """`live ls`: the command without the program before it."""
-    names: list[str] = []
-    while ctx.parent is not None:
-        names.insert(0, ctx.info_name or "")
-        ctx = ctx.parent
-    return " ".join(names)
+def no_pager(function: Decorated) -> Decorated:
+    """Adds the option of `runlore` itself, behind the command as well."""
 
+    @functools.wraps(function)
+    def with_pager(*args: Any, no_pager: bool, **options: Any) -> Any:
+        if no_pager:
+            click.get_current_context().find_root().params["no_pager"] = True
+        return function(*args, **options)
 
-def _no_pager(ctx: click.Context, _: click.Parameter, value: bool) -> None:
-    if value:
-        ctx.find_root().params["no_pager"] = True
-
-
-no_pager = click.option("--no-pager", is_flag=True, expose_value=False, callback=_no_pager, help="Print it all at once.")
-"""The option of `runlore` itself, behind the command as well."""
+    return click.option("--no-pager", is_flag=True, help="Print it all at once.")(with_pager)  # type: ignore[return-value]
 
 
 def is_paged(ctx: click.Context) -> bool:

@@ -17,9 +17,7 @@ from typing import Any
 from .._text import clean as clean
 from .._text import one_line as one_line
 from .._text import safe_json as safe_json
-
-WANTED, WORDS = "runlore.wanted", "runlore.words"
-"""What is kept with the context of a command: what is wanted of its JSON, and the words that it was called with."""
+from . import _click
 
 _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 
@@ -51,11 +49,9 @@ def write_json(value: Any, form: str = "", *, in_a_line: bool = False) -> None:
     """The value as JSON: one line for a program, indented for a person. Of several that follow each other each is a line.
 
     `form` is the option that asked for another shape than the command's first, as `_shapes` has it."""
-    import click
     import msgspec
 
-    ctx = click.get_current_context(silent=True)
-    if ctx is not None and (wanted := ctx.meta.get(WANTED)) is not None:
+    if (wanted := _click.wanted()) is not None:
         from ._json import shaped
 
         value = shaped(value, wanted, form, in_a_line=in_a_line)

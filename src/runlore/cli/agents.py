@@ -10,11 +10,10 @@ from contextlib import ExitStack, closing
 from datetime import UTC, datetime
 from typing import Any
 
-import click
-
 from .. import adapters, pipeline, query
 from .. import config as settings
 from ..store import Filter, Store
+from . import _click as click
 from ._options import as_json_list
 from ._out import Column, echo, one_line, paint, table, write_json
 from ._words import ago, size

@@ -15,11 +15,11 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-import click
 import msgspec
 
 from .. import adapters
 from ..errors import RunloreError
+from . import _click as click
 from ._options import as_json
 from ._out import echo, note, one_line, write_json
 

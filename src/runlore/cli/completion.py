@@ -8,15 +8,15 @@
 
 from __future__ import annotations
 
-import click
-from click.shell_completion import get_completion_class
-
+from . import _click as click
 from ._out import echo
 
 
 @click.command(help=__doc__)
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def command(shell: str) -> None:
+    from click.shell_completion import get_completion_class
+
     from ._group import cli
 
     maker = get_completion_class(shell)

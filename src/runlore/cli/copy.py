@@ -11,13 +11,12 @@ import os
 import time
 from contextlib import closing
 
-import click
-
 from .. import config as settings
 from .. import doctor
 from .. import store as stores
 from ..errors import StoreError
 from ..store.copying import copy
+from . import _click as click
 from ._options import as_json
 from ._out import note, one_line, write_json
 from ._words import count, duration

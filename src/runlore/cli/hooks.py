@@ -6,8 +6,7 @@ At the end what is new is stored, in the background. At the start the agent gets
 
 from __future__ import annotations
 
-import click
-
+from . import _click as click
 from ._integrate import change, changing, find_target, show_states
 from ._options import AgentName, as_json, as_json_list
 

@@ -11,10 +11,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from .. import config
 from ..errors import Ambiguous, InvalidId, LogError, SessionNotFound
+from . import _click as click
 from ._options import as_json, as_json_list, is_bounded, skipped
 from ._out import echo, note, one_line, page, paint, warn, write_json
 from ._words import count
@@ -29,19 +28,17 @@ MARKS: tuple[Mark, ...] = ("failed", "paused", "cancelled")
 STATUSES = ("active", "paused", "completed", "failed", "cancelled")
 
 
-class Live(click.Group):
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """`--dir` is taken behind the command as well."""
-        end = args.index("--") if "--" in args else len(args)
-        for place, word in enumerate(args[:end]):
-            if word == "--dir" or word.startswith("--dir="):
-                size = 1 if "=" in word else 2
-                args = [*args[place : place + size], *args[:place], *args[place + size :]]
-                break
-        return super().parse_args(ctx, args)
+def dir_first(_: click.Command, args: list[str]) -> list[str]:
+    """`--dir` is taken behind the command as well."""
+    end = args.index("--") if "--" in args else len(args)
+    for place, word in enumerate(args[:end]):
+        if word == "--dir" or word.startswith("--dir="):
+            size = 1 if "=" in word else 2
+            return [*args[place : place + size], *args[:place], *args[place + size :]]
+    return args
 
 
-@click.group(help=__doc__, cls=Live)
+@click.group(help=__doc__, arrange=dir_first)
 @click.option("--dir", "folder", type=FOLDER, metavar="DIR", help="Where the sessions are (~/.runlore/live).")
 @click.pass_context
 def command(ctx: click.Context, folder: Path | None) -> None:

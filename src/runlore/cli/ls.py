@@ -7,12 +7,12 @@ from __future__ import annotations
 import sys
 from datetime import UTC, datetime
 
-import click
 import msgspec
 
 from .. import query
 from ..errors import NotFound
 from ..store import Filter, SessionLine, Store
+from . import _click as click
 from ._options import as_json_list, filters, is_paged, no_pager, open_store, skipped
 from ._out import Column, note, one_line, page, paint, screen, table, warn, write_json
 from ._words import ago, brief, count, short

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import sys
 
-import click
-
-from ._group import Failure
+from . import _click as click
+from ._click import Failure
 from ._out import note
 
 PORT = 8808
@@ -18,22 +17,14 @@ SDK = 2
 """The oldest major version of the official SDK that will do."""
 
 
-class WithInstallers(click.Group):
-    """The commands that register the server with agents are in a file of their own, and imported when one is asked for."""
+def installers() -> dict[str, click.Command]:
+    """The commands that register the server with agents are in a file of their own, and imported when they are asked for."""
+    from . import _mcp_install
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted(self._installers())
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        return self._installers().get(cmd_name)
-
-    def _installers(self) -> dict[str, click.Command]:
-        from . import _mcp_install
-
-        return {one.name: one for one in vars(_mcp_install).values() if isinstance(one, click.Command) and one.name}
+    return {one.name: one for one in vars(_mcp_install).values() if isinstance(one, click.Command)}
 
 
-@click.group(cls=WithInstallers, help=__doc__, invoke_without_command=True)
+@click.group(help=__doc__, more=installers, invoke_without_command=True)
 @click.option(
     "--http", "port", type=click.IntRange(0, 65_535), is_flag=False, flag_value=PORT, metavar="[PORT]", help=f"Over HTTP ({PORT})."
 )

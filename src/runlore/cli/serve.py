@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import os
 
-import click
-
+from . import _click as click
 from ._out import note
 
 

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import click
-
 from .. import query
 from ..errors import NotFound
 from ..model import Session, SessionEvent
 from ..store import Store
+from . import _click as click
 from ._options import SessionName, as_json_list, is_paged, no_pager, open_store
 from ._out import page, safe_json, write_bytes, write_json
 

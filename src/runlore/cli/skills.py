@@ -13,12 +13,11 @@ from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-import click
-
 from .. import config as settings
 from ..errors import ModelError, ReadError
 from ..live import SessionStore
 from ..live.skills import Rate, SkillEntry, entries_of, format_history, pass_rates, window_of
+from . import _click as click
 from ._options import as_json_list
 from ._out import Column, clean, echo, note, one_line, paint, table, warn, write_json
 from ._words import brief, count, short

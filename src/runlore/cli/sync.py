@@ -14,13 +14,12 @@ from contextlib import closing, contextmanager
 from functools import partial
 from typing import Any
 
-import click
-
 from .. import adapters, pipeline, query
 from .. import config as settings
 from .. import store as stores
 from ..errors import ConfigError
 from ..pipeline import Report
+from . import _click as click
 from ._options import AgentName, as_json_list
 from ._out import note, one_line, paint, warn, write_json
 from ._words import count, duration, size

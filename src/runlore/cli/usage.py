@@ -17,13 +17,12 @@ from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import click
-
 from .. import config as configuration
 from .. import query, usage
 from ..config import Config
 from ..errors import ModelError, NotFound, StoreError
 from ..store import CallFilter, Filter, Store
+from . import _click as click
 from ._options import PART, AgentName, ModelName, RepoName, SessionName, _folder, as_json_list, is_paged, no_pager, open_store, skipped
 from ._out import echo, note, one_line, page, paint, warn, write_json
 from ._words import count
