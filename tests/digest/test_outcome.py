@@ -25,6 +25,7 @@ def run_of_tests(passed: int = 0, failed: int = 0) -> Turn:
 
 EDIT: Turn = ("calc.py\n+return a", "done", {"action": "edit", "kind": "edit", "files": ["calc.py"]})
 COMMIT: Turn = ("git commit -m fix", "[main 1a2b3c4] fix", {"exit_code": 0})
+GO = (("user_msg", "fix it"),)
 BROKEN: Turn = ("python run.py", 'Traceback (most recent call last):\n  File "run.py", line 1\nValueError: no', {"exit_code": 1})
 
 
@@ -65,6 +66,58 @@ def test_nothing_is_a_success_after_a_failing_test() -> None:
     thanks = (("user_msg", "fix it"),)
     assert judge(run_of_tests(failed=1), EDIT, COMMIT).verdict == "unknown"
     assert judge(run_of_tests(failed=1), EDIT, before=thanks, then=(("user_msg", "thanks, perfect"),)).verdict != "success"
+
+
+def test_tests_that_could_not_run_say_nothing() -> None:
+    missing: Turn = ("python -m pytest", "/usr/bin/python: No module named pytest", {"kind": "test_run", "exit_code": 1})
+    assert judge(EDIT, missing, before=GO, then=(("assistant_msg", "There is no pytest."),)).verdict == "unknown"
+    assert judge(EDIT, missing, COMMIT).verdict == "unknown"  # and nothing is a success after them
+
+
+def test_failures_that_were_there_before_say_nothing() -> None:
+    before = judge(run_of_tests(passed=9, failed=2), EDIT, run_of_tests(passed=9, failed=2))
+    assert (before.verdict, before.level, before.evidence) == ("unknown", "test", (5,))
+    assert judge(run_of_tests(passed=9, failed=1), EDIT, run_of_tests(passed=8, failed=2)).verdict == "fail"
+
+
+def test_a_run_without_the_changes_tells_how_things_were_before() -> None:
+    aside: Turn = ("git stash && pytest -q", "2 failed", {"kind": "test_run", "exit_code": 1, "tests": Tests(passed=0, failed=2)})
+    assert judge(EDIT, run_of_tests(failed=2), aside).verdict == "unknown"
+    assert judge(EDIT, run_of_tests(failed=3), aside).verdict == "fail"
+    assert judge(EDIT, run_of_tests(passed=3), aside).verdict == "unknown"
+
+
+def test_what_is_committed_with_failing_tests_is_unknown() -> None:
+    found = judge(EDIT, run_of_tests(failed=1), COMMIT)
+    assert (found.verdict, found.level, found.confidence) == ("unknown", "test", 0.0)
+
+
+def test_a_rejection_outweighs_tests_that_passed() -> None:
+    found = judge(EDIT, run_of_tests(passed=3), before=GO, then=(("assistant_msg", "Done."), ("user_msg", "it still fails")))
+    assert (found.verdict, found.evidence) == ("unknown", (4, 6))
+
+
+def test_calls_that_fail_one_after_another_at_the_end_are_a_failure() -> None:
+    found = judge(BROKEN, BROKEN, BROKEN, before=GO, then=(("assistant_msg", "Well."),))
+    assert (found.verdict, found.level) == ("fail", "exit")
+
+
+def test_questions_whose_answer_is_no_are_no_failures() -> None:
+    probe: Turn = ("test -w /memory && mkdir -p /memory/x", "", {"exit_code": 1})
+    assert judge(EDIT, COMMIT, probe, probe, probe).verdict == "success"
+
+
+def test_an_error_at_the_last_thing_tried_that_never_went_away_is_a_failure() -> None:
+    found = judge(EDIT, BROKEN, before=GO)
+    assert (found.verdict, found.level, found.evidence) == ("fail", "errors", (4,))
+    assert judge(EDIT, BROKEN, ("python run.py", "fine", {"exit_code": 0}), before=GO).verdict == "unknown"
+    assert judge(EDIT, BROKEN, before=GO, then=(("assistant_msg", "It needs a key."),)).verdict == "unknown"
+
+
+@pytest.mark.parametrize("said", [" ! [rejected] main -> main", "fatal: repository not found", "nothing to commit, working tree clean"])
+def test_what_git_denies_was_not_shipped(said: str) -> None:
+    assert judge(EDIT, ("git commit -m x; git push | cat", said, {"exit_code": 0}), before=GO).verdict != "success"
+    assert judge(EDIT, ("git push", "To host:repo\n  1..2 main -> main", {"exit_code": 0}), before=GO).verdict == "success"
 
 
 def test_a_commit_after_the_last_edit_is_a_success() -> None:
@@ -115,8 +168,12 @@ def test_a_switch_of_modes_is_no_interruption() -> None:
 
 
 def test_an_error_at_the_end_is_a_failure() -> None:
-    found = judge(EDIT, then=(("error", "API Error: 529 overloaded"),))
+    found = judge(EDIT, before=GO, then=(("error", "API Error: 529 overloaded"),))
     assert (found.verdict, found.level) == ("fail", "end")
+
+
+def test_an_error_after_the_agents_last_word_is_about_something_else() -> None:
+    assert judge(EDIT, before=GO, then=(("assistant_msg", "Done."), ("error", "a hook failed"))).verdict == "unknown"
 
 
 def test_what_the_agent_says_of_itself_is_no_evidence() -> None:
@@ -158,4 +215,5 @@ def test_never_a_success_when_the_last_test_failed(turns: list[Turn], said: list
     if tests and tests[-1].failed:
         assert found.verdict != "success"
     assert 0 <= found.confidence < 1
-    assert bool(found.evidence) == (found.verdict != "unknown")
+    assert found.evidence or found.verdict == "unknown"
+    assert (found.confidence > 0) == (found.verdict != "unknown")

@@ -39,10 +39,12 @@ def outcome_in(
 ) -> Outcome:  # fmt: skip
     """The same, for a caller that has the attempts and the fixes of these events already."""
     session = _look(list(events), bodies, attempts, fixes)
-    for judge in _JUDGES:
-        if (found := judge(session)) is not None:
-            return found
-    return Outcome(verdict="unknown")
+    found = next(filter(None, (judge(session) for judge in _JUDGES)), Outcome(verdict="unknown"))
+    if found.verdict == "success" and (words := _by_words(session)) is not None and words.verdict == "fail":
+        return Outcome(
+            verdict="unknown", level=found.level, evidence=(*found.evidence, *words.evidence), reason=f"{found.reason}, {words.reason}"
+        )
+    return found
 
 
 class _Session(msgspec.Struct, frozen=True):
@@ -51,97 +53,146 @@ class _Session(msgspec.Struct, frozen=True):
     line: list[SessionEvent]
     bodies: Mapping[int, str]
     attempts: list[Attempt]
-    """Those whose end is known, but for looks at files and for our own tools."""
+    """Those whose end is known and tells something, but for those about how things were before."""
     fixes: Sequence[Fix]
     last_edit: int
     """The seq of the end of the last change to a file; -1 when there was none."""
-    last_test: Attempt | None
+    shipped: Attempt | None
+    """The last commit, push or pull request that was made after the last change."""
+    tests: list[Attempt]
+    """Runs of tests whose end is known."""
+
+    @property
+    def is_tested_badly(self) -> bool:
+        """Whether the last run of tests came to a bad end, for whatever reason: nothing is called a success after that."""
+        return bool(self.tests) and self.tests[-1].failed
 
 
 def _look(events: list[SessionEvent], bodies: Mapping[int, str], attempts: Sequence[Attempt], fixes: Sequence[Fix]) -> _Session:
     is_subagent = all(event.is_sidechain for event in events)
     line = [event for event in timeline.active(events) if event.origin is None and (is_subagent or not event.is_sidechain)]
     seqs = {event.seq for event in line}
-    done = [attempt for attempt in attempts if attempt.is_done and attempt.end_seq in seqs and not _is_ours(attempt)]
+    done = [attempt for attempt in attempts if attempt.is_done and attempt.end_seq in seqs and _is_evidence(attempt)]
     edits = [attempt.end_seq for attempt in done if attempt.action == "edit" and not attempt.failed]
-    tests = [attempt for attempt in done if _is_test(attempt) and _has_passed(attempt) is not None]
-    return _Session(line, bodies, done, fixes, edits[-1] if edits else -1, tests[-1] if tests else None)
+    last_edit = edits[-1] if edits else -1
+    shipped = [attempt for attempt in done if attempt.end_seq > last_edit and _shipping(attempt, bodies.get(attempt.end_seq, ""))]
+    tests = [attempt for attempt in done if _is_test(attempt) and (attempt.failed or _has_passed(attempt))]
+    now = [attempt for attempt in done if not _is_of_before(attempt)]
+    return _Session(line, bodies, now, fixes, last_edit, shipped[-1] if shipped else None, tests)
 
 
-def _is_ours(attempt: Attempt) -> bool:
+def _is_evidence(attempt: Attempt) -> bool:
+    """Our own tools' answers are none; and a call that fails without a word was a question, whose answer is no."""
     event = attempt.call or attempt.result
-    return event is not None and is_own(event.tool)
+    is_said = attempt.signature is not None and attempt.signature.kind != "exit"
+    return not (event is not None and is_own(event.tool)) and (is_said or not attempt.failed)
 
 
 def _is_test(attempt: Attempt) -> bool:
     return attempt.call is not None and attempt.call.kind == "test_run"
 
 
-def _has_passed(attempt: Attempt) -> bool | None:
-    """Whether a run came to a good end; None when nothing tells."""
+def _has_passed(attempt: Attempt) -> bool:
+    """Whether tests ran and all was well, and something says so."""
     result = attempt.result
-    if result is None:
-        return None
-    tests = result.tests
-    if tests is not None and (tests.failed or tests.passed):
-        return not tests.failed
-    if attempt.failed:
+    if result is None or attempt.failed:
         return False
-    return True if result.exit_code == 0 and not attempt.command.hides_status else None
+    if result.tests is not None:
+        return bool(result.tests.passed) and not result.tests.failed
+    return result.exit_code == 0 and not attempt.command.hides_status
+
+
+def _has_failures(attempt: Attempt) -> bool:
+    """Whether tests ran and failed. A runner that is not installed says nothing about the work."""
+    tests = attempt.result.tests if attempt.result else None
+    if tests is not None:
+        return bool(tests.failed)
+    return attempt.failed and attempt.signature is not None and attempt.signature.kind == "test"
+
+
+def _is_of_before(attempt: Attempt) -> bool:
+    """Whether the changes were put aside for this run: what it tells is how things were before."""
+    return _ASIDE.search(attempt.text) is not None
+
+
+_ASIDE = re.compile(r"\bgit (?:stash(?! (?:pop|apply|list|show|drop))|worktree add|checkout (?:HEAD|main|master|origin)\b)")
+
+
+def _shipping(attempt: Attempt, said: str) -> frozenset[str]:
+    """What was shipped by a command, as its output does not deny."""
+    shipped = _SHIPS & {" ".join(head.split()[:size]) for head in attempt.command.heads for size in (2, 3)}
+    return frozenset() if shipped and (attempt.failed or _REFUSED.search(said)) else shipped
+
+
+_COMMIT = "git commit"
+_SHIPS = frozenset({_COMMIT, "git push", "gh pr create", "gh pr merge", "glab mr create", "glab mr merge"})
+_REFUSED = re.compile(
+    r"^(?:fatal:|error:|remote: error|.{0,80}! \[(?:remote )?rejected\]|nothing to commit|no changes added to commit)", re.MULTILINE
+)
 
 
 # The rules.
 
 
 def _by_test(session: _Session) -> Outcome | None:
-    test = session.last_test
-    if test is None:
+    """The last run of tests, of what is there after the last change."""
+    runs = [run for run in session.tests if run.end_seq > session.last_edit and not _is_of_before(run)]
+    runs = [run for run in runs if _has_passed(run) or _has_failures(run)]
+    if not runs:
         return None
-    is_after_edits = test.end_seq > session.last_edit
-    if _has_passed(test):
-        return _say("success", "test", 0.6, "the last run of tests passed", test.end_seq) if is_after_edits else None
-    if is_after_edits:
-        return _say("fail", "test", 0.6, "the last run of tests failed", test.end_seq)
-    return None
+    last = runs[-1]
+    if _has_passed(last):
+        return None if session.is_tested_badly else _say("success", "test", 0.6, "the last run of tests passed", last.end_seq)
+    if _was_known(last, session) or (session.shipped is not None and session.shipped.end_seq > last.end_seq):
+        # It was looked into, and found to be of before; or the agent had its reasons. Either way it proves nothing.
+        return Outcome(verdict="unknown", level="test", evidence=(last.end_seq,), reason="tests failed, as before or with consent")
+    return _say("fail", "test", 0.6, "the last run of tests failed", last.end_seq)
+
+
+def _was_known(run: Attempt, session: _Session) -> bool:
+    """Whether as many tests had failed before anything was changed, or when the changes were put aside."""
+    now = run.result.tests if run.result else None
+    first = next((attempt.end_seq for attempt in session.attempts if attempt.action == "edit" and not attempt.failed), None)
+    for other in session.tests:
+        before = other.result.tests if other.result else None
+        if not _is_of_before(other) and (first is None or other.end_seq > first):
+            continue
+        if now is not None and before is not None and (before.failed or 0) >= (now.failed or 0) > 0:
+            return True
+    return False
 
 
 def _by_end(session: _Session) -> Outcome | None:
-    """What the program that ran the agent says at the end."""
-    for event in reversed(session.line):
-        if event.kind == "completion" and event.is_error:
-            return _say("fail", "end", 0.9, "the run ended without a result", event.seq)
-        if event.kind == "error":
-            return _say("fail", "end", 0.6, "the session ends with an error", event.seq)
-        if event.kind != "lifecycle":
-            return None
-    return None
+    """What the program that ran the agent says at the end, when the agent itself had no more to say."""
+    ends = [event for event in session.line if event.kind != "lifecycle"]
+    if not any(event.kind == "user_msg" for event in ends):
+        return None
+    last = ends[-1]
+    if last.kind == "completion" and last.is_error:
+        return _say("fail", "end", 0.9, "the run ended without a result", last.seq)
+    others = [event for event in ends if event.kind not in ("error", "retry")]
+    if last.kind != "error" or (others and others[-1].kind in ("assistant_msg", "completion")):
+        return None
+    if _INTERRUPTS.search(last.summary or ""):
+        return _say("abandoned", "interrupted", 0.7, "it was interrupted, and nothing followed", last.seq)
+    return _say("fail", "end", 0.7, "the session ends with an error", last.seq)
 
 
 def _by_exit(session: _Session) -> Outcome | None:
+    """Calls that failed one after another, at the end."""
     last = session.attempts[-LAST_FAILURES:]
     if len(last) == LAST_FAILURES and all(attempt.failed for attempt in last):
         return _say("fail", "exit", 0.7, "the last calls failed", *(attempt.end_seq for attempt in last))
     return None
 
 
-_SHIPS = frozenset({"git push", "gh pr create", "gh pr merge", "glab mr create", "glab mr merge"})
-_COMMITS = frozenset({"git commit"})
-
-
 def _by_shipping(session: _Session) -> Outcome | None:
-    if session.last_test is not None and not _has_passed(session.last_test):
+    shipped = session.shipped
+    if shipped is None or session.is_tested_badly:
         return None
-    for attempt in reversed(session.attempts):
-        if attempt.end_seq < session.last_edit:
-            return None
-        heads = {" ".join(head.split()[:3]) for head in attempt.command.heads}
-        heads |= {" ".join(head.split()[:2]) for head in heads}
-        if attempt.failed or not heads & (_SHIPS | _COMMITS):
-            continue
-        if heads & _SHIPS:
-            return _say("success", "shipped", 0.6, "it was pushed", attempt.end_seq)
-        return _say("success", "shipped", 0.5, "it was committed", attempt.end_seq)
-    return None
+    if _shipping(shipped, "") == {_COMMIT}:
+        return _say("success", "shipped", 0.5, "it was committed", shipped.end_seq)
+    return _say("success", "shipped", 0.6, "it was pushed", shipped.end_seq)
 
 
 _GOOD = re.compile(
@@ -168,23 +219,25 @@ def _by_words(session: _Session) -> Outcome | None:
         return None
     if _BAD.search(text):
         return _say("fail", "said", 0.6, "the user's last words reject it", last.seq)
-    if _GOOD.search(text) and not _NEGATED.search(text) and "?" not in text and not _tests_failed(session):
+    if _GOOD.search(text) and not _NEGATED.search(text) and "?" not in text and not session.is_tested_badly:
         return _say("success", "said", 0.6, "the user's last words accept it", last.seq)
     return None
 
 
-def _tests_failed(session: _Session) -> bool:
-    return session.last_test is not None and not _has_passed(session.last_test)
-
-
 def _by_errors(session: _Session) -> Outcome | None:
-    """Errors that were met after the last change, and never went away."""
-    stayed = [fix for fix in session.fixes if fix.fixed_seq is None and fix.failed_seq > session.last_edit]
-    seqs = {attempt.end_seq for attempt in session.attempts[-LAST_FAILURES:] if attempt.failed and attempt.signature is not None}
-    found = sorted(fix.failed_seq for fix in stayed if fix.failed_seq in seqs)
-    return _say("fail", "errors", 0.5, "the last errors never went away", *found) if found else None
+    """An error at the last thing that was tried, which never went away, and after which the agent had nothing to say."""
+    tried = [attempt for attempt in session.attempts if attempt.action in ("shell", "edit") and not attempt.command.only_looks]
+    if not tried or not tried[-1].failed or session.shipped is not None:
+        return None
+    last = tried[-1].end_seq
+    if any(event.seq > last and event.kind in _LAST_WORDS for event in session.line):
+        return None
+    if all(fix.failed_seq != last or fix.fixed_seq is not None for fix in session.fixes):
+        return None
+    return _say("fail", "errors", 0.5, "the last error never went away", last)
 
 
+_LAST_WORDS = frozenset({"assistant_msg", "human_intervention"})
 _INTERRUPTS = re.compile(r"\b(?:interrupt(?:ed)?|cancel(?:l?ed)?|abort(?:ed)?|stopped|rejected|refused|denied)\b", re.IGNORECASE)
 _OF_AGENT = frozenset({"assistant_msg", "thinking", "tool_call", "edit", "test_run", "tool_result", "completion", "error"})
 
