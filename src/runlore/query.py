@@ -12,9 +12,10 @@ from pathlib import Path
 
 import msgspec
 
+from ._text import clean
 from .adapters import Adapter, Source
 from .config import Config
-from .errors import Ambiguous, ModelError, NotFound, ReadError, StoreMissing
+from .errors import Ambiguous, ModelError, NotFound, ReadError, RunloreError, StoreMissing
 from .model import BLOCK, Session, SessionEvent, parse_time
 from .store import FORGOTTEN, Filter, SessionLine, SourceState, Store, open_store
 from .timeline import Branch, Seen, ToolCall, branches, pairs, seen_by_model
@@ -75,7 +76,7 @@ def _latest(store: Store, of: str) -> str:
 def _choice(store: Store, uids: Sequence[str]) -> str:
     """A few sessions by the ids that tell them apart, with their titles."""
     titles = {uid: get(store, uid).title or "" for uid in uids[:CHOICE]}
-    some = [f"{name} ({titles[uid][:TITLE]})" if titles[uid] else name for uid, name in _names(store, list(titles)).items()]
+    some = [f"{name} ({titles[uid][:TITLE]})" if titles[uid] else name for uid, name in names(store, list(titles)).items()]
     return ", ".join(some) + (" or others" if len(uids) > CHOICE else "")
 
 
@@ -193,11 +194,12 @@ def transcript(store: Store, uid: str) -> Transcript:
         branches=branches(events),
         calls=pairs(events),
         children=children,
-        names=_names(store, [uid, *filter(None, [session.parent_uid]), *(child.uid for child in children)]),
+        names=names(store, [uid, *filter(None, [session.parent_uid]), *(child.uid for child in children)]),
     )
 
 
-def _names(store: Store, uids: Sequence[str]) -> dict[str, str]:
+def names(store: Store, uids: Sequence[str]) -> dict[str, str]:
+    """Of each uid the short id that names it alone."""
     return dict(zip(uids, _shortened(uids, _beside(store, uids)), strict=True))
 
 
@@ -251,6 +253,31 @@ def _all_records(store: Store, session: Session) -> Iterator[bytes]:
     shared = parent.source_path if parent else None
     for path, own in files.items():
         yield from (data for number, _, data in store.records(path) if path != shared or number in own)
+
+
+def resume_command(session: Session) -> list[str]:
+    """The words of the agent's own command that takes a session up. Raises RunloreError when it cannot be."""
+    from . import adapters
+
+    adapter = adapters.get(session.flavor)
+    words = adapter.resume(session)
+    if words is None:
+        raise RunloreError(f"{adapter.label} has no command that takes a session up again")
+    if session.native_session_id.startswith("-") or any(clean(word) != word for word in (*words, session.cwd or "")):
+        raise RunloreError(f"{session.session_uid}: its id or folder would not be safe on a command line")
+    return words
+
+
+def in_shell(words: Sequence[str], cwd: str | None) -> str:
+    """A command as one types it, in its folder."""
+    there = (["cd", "/d", cwd] if os.name == "nt" else ["cd", cwd]) if cwd else []
+    if os.name == "nt":
+        from subprocess import list2cmdline
+
+        return " && ".join(list2cmdline(part) for part in (there, words) if part)
+    import shlex
+
+    return " && ".join(shlex.join(part) for part in (there, words) if part)
 
 
 # ── is it up to date ─────────────────────────────────────────────────────────────────────────────────────────────────

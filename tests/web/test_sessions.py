@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from runlore.errors import ModelError
+from runlore.export.pages import marked, session_url, usd
 from runlore.web import _files
-from runlore.web._view import marked, session_url, usd, with_query
+from runlore.web._view import with_query
 from runlore.web.sessions import asked
 from tests.web.conftest import SHOP, Client, serving
 

@@ -16,7 +16,7 @@ from ..errors import RunloreError
 from ..model import Session
 from . import _click as click
 from ._options import SessionName, as_json, open_store
-from ._out import clean, echo, note, write_json
+from ._out import echo, note, write_json
 from ._words import local
 
 
@@ -27,7 +27,7 @@ from ._words import local
 def command(session: str, is_run: bool, is_json: bool) -> None:
     with open_store() as (store, _):
         found = query.get(store, query.resolve(store, session))
-    words = command_of(found)
+    words = query.resume_command(found)
     if is_json:
         write_json(as_data(found, words))
         return
@@ -40,7 +40,7 @@ def command(session: str, is_run: bool, is_json: bool) -> None:
     if is_run:
         run(words, found.cwd)
     else:
-        echo(in_shell(words, found.cwd))
+        echo(query.in_shell(words, found.cwd))
 
 
 def as_data(session: Session, words: list[str]) -> dict[str, Any]:
@@ -63,24 +63,6 @@ def in_vain(session: Session) -> str:
         f"the transcript of this session is gone since {since}: {label} will not find it; "
         f"`runlore show {session.native_session_id}` still reads it"
     )
-
-
-def command_of(session: Session) -> list[str]:
-    """Raises RunloreError when the session cannot be taken up."""
-    adapter = adapters.get(session.flavor)
-    words = adapter.resume(session)
-    if words is None:
-        raise RunloreError(f"{adapter.label} has no command that takes a session up again")
-    if session.native_session_id.startswith("-") or any(clean(word) != word for word in (*words, session.cwd or "")):
-        raise RunloreError(f"{session.session_uid}: its id or folder would not be safe on a command line")
-    return words
-
-
-def in_shell(words: list[str], cwd: str | None) -> str:
-    if os.name == "nt":
-        there = ["cd", "/d", cwd] if cwd else []
-        return " && ".join(subprocess.list2cmdline(part) for part in (there, words) if part)
-    return " && ".join(shlex.join(part) for part in (["cd", cwd] if cwd else [], words) if part)
 
 
 def run(words: list[str], cwd: str | None) -> NoReturn:

@@ -17,11 +17,11 @@ from starlette.types import ASGIApp
 from ..errors import Ambiguous, ModelError, NotFound, RunloreError, SessionNotFound, StoreMissing
 from ..lending import Stores
 from ..search import QueryError
-from . import _files, login, sessions
+from . import _files, login, session, sessions
 from ._guard import Door, Guard
 from ._view import render
 
-ROUTES = [Route("/", lambda _: RedirectResponse("/sessions")), *sessions.routes, *login.routes, *_files.routes]
+ROUTES = [Route("/", lambda _: RedirectResponse("/sessions")), *sessions.routes, *session.routes, *login.routes, *_files.routes]
 
 STATUS: dict[type[Exception], int] = {
     NotFound: 404,

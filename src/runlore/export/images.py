@@ -1,0 +1,70 @@
+"""Pictures of a session. An event's text names one by its hash; the picture itself is in the agent's record, as long as that is kept."""
+
+from __future__ import annotations
+
+import json
+import re
+from base64 import b64decode
+from binascii import Error
+from collections.abc import Iterator
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+
+from .. import query
+from ..errors import NotFound
+from ..store import Store
+
+NAMED = re.compile(r"\[image (image/[a-z]+) [^\]]{1,40} sha256:([0-9a-f]{16})\]")
+"""How the text of an event says that a picture was here."""
+KINDS = {b"\x89PNG": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF8": "image/gif", b"RIFF": "image/webp"}
+"""What a browser draws and cannot run."""
+LARGEST = 20_000_000
+DEEPEST = 100
+
+
+class Image(msgspec.Struct, frozen=True):
+    kind: str
+    data: bytes
+
+
+def named(text: str) -> list[str]:
+    """The hashes of the pictures that a text stands for."""
+    return [sha for kind, sha in NAMED.findall(text) if kind in KINDS.values()]
+
+
+def image(store: Store, uid: str, seq: int, sha: str) -> Image:
+    """Raises NotFound, when there is none of this hash with the event, or it is no longer kept."""
+    for record in query.raw_records(store, uid, seq):
+        try:
+            value = json.loads(record)
+        except (ValueError, RecursionError):
+            continue
+        for text in _texts(value):
+            found = _decoded(text)
+            if found is not None and sha256(found.data).hexdigest().startswith(sha) and len(sha) >= 16:
+                return found
+    raise NotFound(f"no picture {sha!r} is kept with {uid}#{seq}")
+
+
+def _texts(value: Any, depth: int = 0) -> Iterator[str]:
+    if isinstance(value, str):
+        if len(value) >= 64:
+            yield value
+    elif depth < DEEPEST and isinstance(value, dict | list):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _texts(inner, depth + 1)
+
+
+def _decoded(text: str) -> Image | None:
+    if text.startswith("data:"):
+        text = text.partition(",")[2]
+    if len(text) > LARGEST:
+        return None
+    try:
+        begin = b64decode(text[:64])
+        kind = next((kind for magic, kind in KINDS.items() if begin.startswith(magic)), None)
+        return Image(kind, b64decode(text)) if kind else None
+    except (Error, ValueError):
+        return None

@@ -1,0 +1,102 @@
+"""Harmless HTML from hostile text: Markdown, code, changes. Pure.
+
+Markdown of a transcript is rendered with its HTML shown as text, and what comes out passes a sanitizer that knows a few tags and
+no attribute but those named here. Nothing that is fetched is left in it: a picture becomes a link.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import TYPE_CHECKING
+
+import nh3
+from markdown_it import MarkdownIt
+from markupsafe import Markup, escape
+
+from .._text import clean
+
+if TYPE_CHECKING:
+    from pygments.lexer import Lexer
+
+MOST_MARKDOWN = 60_000
+"""Characters that are read as Markdown. Longer texts are logs and files, and are shown as they are."""
+MOST_CODE = 30_000
+"""Characters that are coloured."""
+
+TAGS = {
+    "a", "blockquote", "br", "code", "del", "em", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p", "pre", "s", "span", "strong",
+    "table", "tbody", "td", "th", "thead", "tr", "ul",
+}  # fmt: skip
+ATTRIBUTES = {"a": {"href", "title"}, "code": {"class"}, "ol": {"start"}, "span": {"class"}}
+SCHEMES = {"http", "https", "mailto"}
+_LANGUAGE = re.compile(r"[\w+#.-]{1,30}")
+
+
+def markdown(text: str) -> Markup:
+    """What a person or a model wrote."""
+    text = clean(text)
+    if len(text) > MOST_MARKDOWN:
+        return plain(text)
+    made = _renderer().render(text)
+    safe = nh3.clean(made, tags=TAGS, attributes=ATTRIBUTES, url_schemes=SCHEMES, link_rel="noopener noreferrer nofollow")
+    return Markup('<div class="md">{}</div>').format(Markup(safe))  # noqa: S704 # It was just sanitized.
+
+
+def plain(text: str) -> Markup:
+    """As it is, in the letters of a machine."""
+    return Markup("<pre>{}</pre>").format(clean(text))
+
+
+def code(text: str, language: str) -> Markup:
+    """Coloured, when the language is known."""
+    text = clean(text)
+    lexer = _lexer(language.lower()) if _LANGUAGE.fullmatch(language) and len(text) <= MOST_CODE else None
+    if lexer is None:
+        return escape(text)
+    from pygments import highlight
+
+    return Markup(highlight(text, lexer, _formatter()).rstrip("\n"))  # noqa: S704 # Pygments escapes what it colours.
+
+
+def change(text: str) -> Markup:
+    """An edit: its lines marked as added, taken away or kept."""
+    lines = clean(text).split("\n")
+    kinds = [_KINDS.get(line[:1], "keep") for line in lines]
+    if kinds[1:2] == ["hunk"]:  # The path stands alone, and where the first change begins says nothing more.
+        kinds[0] = "path"
+        if lines[1].strip("@ ") == "":
+            del lines[1], kinds[1]
+    marked = [Markup('<span class="{}">{}\n</span>').format(kind, line) for kind, line in zip(kinds, lines, strict=True)]
+    return Markup('<pre class="diff">{}</pre>').format(Markup("").join(marked))
+
+
+_KINDS = {"+": "add", "-": "cut", "@": "hunk"}
+
+
+@cache
+def _renderer() -> MarkdownIt:
+    made = MarkdownIt("commonmark", {"html": False, "highlight": _fence}).enable(["table", "strikethrough"])
+    return made.disable(["image", "html_block", "html_inline"])  # An image would be fetched; its link stays.
+
+
+def _fence(text: str, language: str, _: str) -> str:
+    return str(code(text, language)) if language else ""
+
+
+@cache
+def _formatter():  # type: ignore[no-untyped-def] # The class is imported when something is coloured: it takes 20 ms.
+    from pygments.formatters import HtmlFormatter
+
+    return HtmlFormatter(nowrap=True)
+
+
+@cache
+def _lexer(language: str) -> Lexer | None:
+    from pygments.lexers import get_lexer_by_name
+    from pygments.util import ClassNotFound
+
+    try:
+        return get_lexer_by_name(language)
+    except ClassNotFound:
+        return None

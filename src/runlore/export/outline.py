@@ -1,0 +1,248 @@
+"""What there is to show of a session, in which order, and what belongs together. Its texts are asked for apart, a few at a time.
+
+A block is one thing to show: a prompt, a reply, a call with its result. A session of 20,000 events is outlined in 0.4 s, and shown
+a part at a time.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+import msgspec
+
+from .. import query
+from ..errors import NotFound
+from ..model import USD, Session, SessionEvent
+from ..store import Billed, Filter, SessionLine, Store
+from ..timeline import Branch, ToolCall, branches, is_prompt, pairs, wall_clock_s
+
+Form = Literal["prompt", "reply", "thought", "call", "person", "error", "result", "compact", "summary", "cleared", "note"]
+
+NEAR = 40
+"""Events between two that are read at once: to unpack a segment twice takes longer than to read what lies between."""
+
+
+class Turn(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A prompt and what followed, in figures. `usd` is None when no call of it has a price."""
+
+    number: int
+    seq: int
+    calls: int
+    errors: int
+    tokens: int
+    usd: float | None
+    seconds: float
+
+
+class Left(msgspec.Struct, frozen=True, gc=False):
+    """A line that was left behind here: its number, and how many events it has."""
+
+    branch: int
+    events: int
+
+
+class Block(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """One thing to show."""
+
+    form: Form
+    event: SessionEvent
+    call: ToolCall | None = None
+    turn: Turn | None = None
+    """Of the prompt that begins one."""
+    left: tuple[Left, ...] = ()
+    below: tuple[str, ...] = ()
+    """The uids of the subagents that a call started."""
+    copied: int = 0
+    """Of the first event that was copied from another session: how many follow that were."""
+
+    @property
+    def seqs(self) -> list[int]:
+        """Of all events that are shown with it."""
+        call = self.call
+        shown = [event.seq for event in (call.result, *call.others) if event is not None] if call else []
+        return [self.event.seq, *shown]
+
+
+class Outline(msgspec.Struct, frozen=True, kw_only=True):
+    """A line of a session: what is shown of it, and where it stands among the others."""
+
+    session: Session
+    events: list[SessionEvent]
+    """All of the session, by seq."""
+    branches: list[Branch]
+    branch: int | None
+    """The line that is shown; None: all that happened."""
+    blocks: list[Block]
+    turns: list[Turn]
+    children: dict[str, SessionLine]
+    names: dict[str, str]
+
+
+def outline(store: Store, uid: str, branch: int | None = 0) -> Outline:
+    """Raises NotFound."""
+    session = query.get(store, uid)
+    events = store.events(uid)
+    lines = branches(events)
+    if branch is not None and branch >= max(1, len(lines)):
+        known = "nothing was rewound" if len(lines) < 2 else f"the last is {len(lines) - 1}"
+        raise NotFound(f"there is no branch {branch} of {uid}: {known}")
+    shown = events if branch is None else on_line(events, lines, branch)
+    children = {child.uid: child for child in store.sessions(Filter(parent_uid=uid, parents_only=False), sort="started")[::-1]}
+    turns = turns_of(shown, store.billed(uid))
+    return Outline(
+        session=session,
+        events=events,
+        branches=lines,
+        branch=branch,
+        blocks=blocks_of(shown, lines if branch is not None else [], children, turns),
+        turns=turns,
+        children=children,
+        names=query.names(store, [uid, *filter(None, [session.parent_uid]), *children]),
+    )
+
+
+def on_line(events: Sequence[SessionEvent], lines: Sequence[Branch], branch: int) -> list[SessionEvent]:
+    """The events of a line, and of the lines that lead to it as far as they do."""
+    if not lines:
+        return list(events)
+    wanted: set[int] = set(lines[branch].seqs)
+    at = lines[branch].forked_at
+    while at is not None:
+        above = next(line for line in lines if at in line.seqs)
+        wanted.update(line_seq for line_seq in above.seqs if line_seq <= at)
+        at = above.forked_at
+    return [event for event in events if event.seq in wanted]
+
+
+def blocks_of(
+    shown: Sequence[SessionEvent], lines: Sequence[Branch], children: dict[str, SessionLine], turns: Sequence[Turn]
+) -> list[Block]:
+    """What is shown of these events. What belongs to a call is shown with the call."""
+    call_of: dict[int, ToolCall] = {}
+    with_call: set[int] = set()
+    for pair in pairs(shown):
+        if pair.call is not None:
+            call_of[pair.call.seq] = pair
+            with_call.update(event.seq for event in (pair.result, *pair.others) if event is not None and belongs(event))
+    left: dict[int, list[Left]] = {}
+    for number, line in enumerate(lines[1:], 1):
+        if line.forked_at is not None:
+            left.setdefault(line.forked_at, []).append(Left(number, len(line.seqs)))
+    copied = _runs_of_copies(shown)
+    turn_at = {turn.seq: turn for turn in turns}
+    found = []
+    for event in shown:
+        if event.seq in with_call and not left.get(event.seq):
+            continue
+        call = call_of.get(event.seq)
+        result = call.result if call else None
+        below = tuple(uid for uid in result.refs if uid in children) if result is not None else ()
+        found.append(
+            Block(
+                form=form_of(event),
+                event=event,
+                call=call,
+                turn=turn_at.get(event.seq),
+                left=tuple(left.get(event.seq, ())),
+                below=below,
+                copied=copied.get(event.seq, 0),
+            )
+        )
+    return found
+
+
+def form_of(event: SessionEvent) -> Form:
+    """How an event is shown."""
+    if event.is_call:
+        return "call"
+    if is_prompt(event):
+        return "prompt"
+    if event.view == "compact":
+        return "compact"
+    if event.view == "summary":
+        return "summary"
+    if event.view in ("clear", "retract"):
+        return "cleared"
+    if event.kind in ("error", "retry") or event.is_error:
+        return "error"
+    return _FORMS.get(event.kind, "note")
+
+
+_FORMS: dict[str, Form] = {
+    "assistant_msg": "reply",
+    "thinking": "thought",
+    "human_intervention": "person",
+    "tool_result": "result",
+    "decision": "result",
+    "completion": "result",
+}
+
+
+def belongs(event: SessionEvent) -> bool:
+    """Whether it is shown with its call. A message that merely names the call stands for itself."""
+    return event.kind in ("tool_result", "decision", "human_intervention", "error")
+
+
+def _runs_of_copies(shown: Sequence[SessionEvent]) -> dict[int, int]:
+    """By the first event of each run of copies how many there are."""
+    found: dict[int, int] = {}
+    first: int | None = None
+    for event in shown:
+        if event.origin is None:
+            first = None
+        else:
+            first = event.seq if first is None else first
+            found[first] = found.get(first, 0) + 1
+    return found
+
+
+def turns_of(shown: Sequence[SessionEvent], billed: Iterable[Billed]) -> list[Turn]:
+    """Every turn in figures: calls are charged to the turn in which they were made."""
+    starts = [event.seq for event in shown if is_prompt(event)]
+    seqs = {event.seq for event in shown}
+    grouped: list[list[SessionEvent]] = [[] for _ in starts]
+    for event in shown:
+        at = bisect_right(starts, event.seq) - 1
+        if at >= 0:
+            grouped[at].append(event)
+    units: dict[int, int] = {}
+    tokens: dict[int, int] = {}
+    for one in billed:
+        at = bisect_right(starts, one.kept.call.seq) - 1
+        if at < 0 or one.kept.call.seq not in seqs:
+            continue
+        tokens[at] = tokens.get(at, 0) + one.kept.call.total
+        if one.price is not None and one.price.basis != "none":
+            units[at] = units.get(at, 0) + one.price.usd
+    return [
+        Turn(
+            number=number + 1,
+            seq=starts[number],
+            calls=sum(event.is_call for event in events),
+            errors=sum(event.is_error or event.kind == "error" for event in events),
+            tokens=tokens.get(number, 0),
+            usd=units[number] / USD if number in units else None,
+            seconds=wall_clock_s(event.ts for event in events),
+        )
+        for number, events in enumerate(grouped)
+    ]
+
+
+def texts(store: Store, uid: str, blocks: Iterable[Block]) -> dict[int, str]:
+    """The bodies of all that is shown with these blocks, by seq."""
+    return bodies_of(store, uid, (seq for block in blocks for seq in block.seqs))
+
+
+def bodies_of(store: Store, uid: str, seqs: Iterable[int]) -> dict[int, str]:
+    """The bodies of these events, and of no others."""
+    wanted = sorted(set(seqs))
+    found: dict[int, str] = {}
+    start = 0
+    for n in range(1, len(wanted) + 1):
+        if n == len(wanted) or wanted[n] - wanted[n - 1] > NEAR:
+            found.update(store.bodies(uid, wanted[start], wanted[n - 1]))
+            start = n
+    keep = set(wanted)
+    return {seq: body for seq, body in found.items() if seq in keep}

@@ -1,0 +1,231 @@
+"""One session: its page, and the parts, texts and views that the page asks for as it is read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from .. import adapters, query
+from .. import search as engine
+from ..errors import NotFound, RunloreError
+from ..export import images
+from ..export.outline import Block, Outline, bodies_of, texts
+from ..model import Session
+from ..store import Store
+from ..timeline import seen_by_model
+from ._charts import strip
+from ._outlines import Outlines
+from ._view import lent, render
+
+PART = 60
+"""Blocks that are shown at once: a few screens."""
+RUNNING = timedelta(minutes=10)
+"""A session that was written to so lately may be going on."""
+MOST_SEEN = 80
+"""Events of the model's view on one page: the latest come first."""
+MOST_RAW = 400_000
+"""Characters of a native record that are shown."""
+FOUND = 100
+"""Places that finding in a session gives."""
+
+outlines = Outlines()
+
+
+class Part(msgspec.Struct, frozen=True):
+    """A run of blocks that is loaded at once. `first` and `last` are the seqs it covers."""
+
+    number: int
+    first: int
+    last: int
+    blocks: int
+
+
+def parts_of(found: Outline) -> list[Part]:
+    parts = []
+    for number, start in enumerate(range(0, len(found.blocks), PART)):
+        some = found.blocks[start : start + PART]
+        parts.append(Part(number, some[0].event.seq, max(seq for block in some for seq in block.seqs), len(some)))
+    return parts
+
+
+def blocks_in(found: Outline, part: int) -> list[Block]:
+    if not 0 <= part <= len(found.blocks) // PART:
+        raise NotFound(f"there is no part {part} of {found.session.session_uid}")
+    return found.blocks[part * PART : (part + 1) * PART]
+
+
+# ── what is asked ────────────────────────────────────────────────────────────────────────────────────────────────────
+def uid_of(request: Request, store: Store) -> str:
+    """The session that a URL names: its uid, or what else a person may call it."""
+    return query.resolve(store, request.path_params["uid"])
+
+
+def number(request: Request, name: str, default: int | None = None) -> int:
+    text = request.query_params.get(name)
+    if text is None and default is not None:
+        return default
+    if text is None or not text.isdecimal() or len(text) > 15:
+        raise NotFound(f"{name}={text or ''} is not a number")
+    return int(text)
+
+
+def branch_of(request: Request) -> int | None:
+    return None if request.query_params.get("branch") == "all" else number(request, "branch", 0)
+
+
+def resume_command(session: Session) -> str | None:
+    """The agent's own command that takes it up again, as one would type it; None where there is none that is safe to type."""
+    try:
+        return query.in_shell(query.resume_command(session), session.cwd)
+    except RunloreError:
+        return None
+
+
+# ── pages ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+def page(request: Request) -> Response:
+    with lent(request) as (store, _):
+        uid = uid_of(request, store)
+        found = outlines.get(store, uid, branch_of(request))
+        parts = parts_of(found)
+        at = part_with(parts, number(request, "at", 0)) if "at" in request.query_params else number(request, "part", 0)
+        shown = blocks_in(found, at) if parts else []
+        session = found.session
+        return render(
+            request,
+            "session.html",
+            outline=found,
+            session=session,
+            label=label_of(session.flavor),
+            parts=parts,
+            part=at,
+            blocks=shown,
+            bodies=texts(store, uid, shown),
+            strip=strip(found),
+            resume=resume_command(session),
+            is_running=session.ended_at is not None and datetime.now(UTC) - session.ended_at < RUNNING,
+            is_inside=False,
+        )
+
+
+def part_with(parts: Sequence[Part], seq: int) -> int:
+    return next((part.number for part in parts if part.first <= seq <= part.last), 0)
+
+
+def label_of(flavor: str) -> str:
+    """What people call the agent; a session may be of one whose adapter is gone."""
+    return adapters.get(flavor).label if flavor in adapters.names() else flavor
+
+
+def part(request: Request) -> Response:
+    """The blocks of a part."""
+    with lent(request) as (store, _):
+        uid = uid_of(request, store)
+        found = outlines.get(store, uid, branch_of(request))
+        shown = blocks_in(found, number(request, "n", 0))
+        is_inside = "inside" in request.query_params
+        is_last = (number(request, "n", 0) + 1) * PART >= len(found.blocks)
+        bodies = texts(store, uid, shown)
+        return render(
+            request,
+            "_part.html",
+            outline=found,
+            session=found.session,
+            blocks=shown,
+            bodies=bodies,
+            is_inside=is_inside,
+            following=None if is_last or not is_inside else number(request, "n", 0) + 1,
+        )
+
+
+def parts(request: Request) -> Response:
+    """Which parts there are now: what a page that is open asks when the session grew."""
+    with lent(request) as (store, _):
+        found = outlines.get(store, uid_of(request, store), branch_of(request))
+        return JSONResponse({"parts": msgspec.to_builtins(parts_of(found)), "events": found.session.events, "usd": found.session.cost.usd})
+
+
+def text(request: Request) -> Response:
+    """An event's whole text, which its block shows only the beginning of."""
+    with lent(request) as (store, _):
+        event, body = query.event_at(store, uid_of(request, store), number(request, "seq"))
+        return render(request, "_text.html", event=event, body=body)
+
+
+def seen(request: Request) -> Response:
+    """What the model saw when an event had happened."""
+    with lent(request) as (store, _):
+        uid, seq = uid_of(request, store), number(request, "seq")
+        query.event_at(store, uid, seq)
+        found = outlines.get(store, uid, 0)
+        view = seen_by_model(found.events, seq)
+        last = max(1, number(request, "until", len(view)))
+        shown = view[max(0, last - MOST_SEEN) : last]
+        bodies = bodies_of(store, uid, (one.event.seq for one in shown if not one.is_cleared))
+        cleared = sum(one.is_cleared for one in view)
+        return render(
+            request,
+            "_seen.html",
+            uid=uid,
+            seq=seq,
+            shown=shown,
+            bodies=bodies,
+            total=len(view),
+            cleared=cleared,
+            earlier=max(0, last - MOST_SEEN),
+        )
+
+
+def raw(request: Request) -> Response:
+    """The agent's own record of an event, as it is kept."""
+    with lent(request) as (store, _):
+        uid, seq = uid_of(request, store), number(request, "seq")
+        records = [pretty(record) for record in query.raw_records(store, uid, seq)]
+        return render(request, "_raw.html", uid=uid, seq=seq, records=records)
+
+
+def pretty(record: bytes) -> str:
+    """A record, indented when it is JSON."""
+    text = record.decode("utf-8", "replace")
+    with suppress(ValueError, RecursionError):
+        text = json.dumps(json.loads(text), indent=2, ensure_ascii=False)
+    return text if len(text) <= MOST_RAW else f"{text[:MOST_RAW]}\n… {len(text) - MOST_RAW:,} more characters"
+
+
+def find(request: Request) -> Response:
+    """Where words are in this session."""
+    with lent(request) as (store, _):
+        uid, text = uid_of(request, store), request.query_params.get("q", "").strip()
+        hits: list[Any] = []
+        if text:
+            asked = engine.parse(f"{text}*" if text[-1:].isalnum() else text)
+            chosen = asked.with_fields([*((name, values) for name, values in asked.fields if name != "session"), ("session", [uid])])
+            answer = engine.search(store, chosen, limit=5, events=FOUND)
+            hits = sorted((event for hit in answer.hits if hit.session.uid == uid for event in hit.events), key=lambda event: event.seq)
+        return render(request, "_found.html", text=text, hits=hits)
+
+
+def image(request: Request) -> Response:
+    """A picture of an event, out of the agent's own record."""
+    with lent(request) as (store, _):
+        found = images.image(store, uid_of(request, store), number(request, "seq"), request.query_params.get("sha", ""))
+    return Response(found.data, media_type=found.kind, headers={"cache-control": "private, max-age=86400"})
+
+
+routes = [
+    Route("/s/{uid:path}", page),
+    Route("/x/part/{uid:path}", part),
+    Route("/x/parts/{uid:path}", parts),
+    Route("/x/text/{uid:path}", text),
+    Route("/x/seen/{uid:path}", seen),
+    Route("/x/raw/{uid:path}", raw),
+    Route("/x/find/{uid:path}", find),
+    Route("/x/image/{uid:path}", image),
+]

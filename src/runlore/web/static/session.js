@@ -1,0 +1,253 @@
+// Reading a session: parts are fetched when they come near the screen and let go when they are far, so that twenty thousand
+// events scroll like twenty. Links to events, the find field, the menu of an event, subagents in place, and the live tail.
+import { $, $$, copy, load, say } from "./app.js";
+
+const root = $("#session");
+const { uid, branch } = root.dataset;
+const at = (what, query = "") => `/x/${what}/${encodeURIComponent(uid).replaceAll("%3A", ":")}?branch=${branch}${query}`;
+const HEIGHT = 64; // Of a block that was never drawn, in pixels.
+const FAR = 24; // Parts on either side of the screen that stay drawn.
+
+// ── parts ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+const loading = new Map();
+
+function hold(part) {
+  if (part.classList.contains("away") && !part.style.height) part.style.height = `${part.dataset.blocks * HEIGHT}px`;
+}
+
+async function fill(part) {
+  if (!part.classList.contains("away")) return;
+  const number = part.dataset.part;
+  if (!loading.has(number)) {
+    loading.set(
+      number,
+      load(at("part", `&n=${number}`)).then((html) => {
+        part.innerHTML = html;
+        part.classList.remove("away");
+        part.style.height = "";
+        dress(part);
+      }).finally(() => loading.delete(number)),
+    );
+  }
+  await loading.get(number);
+}
+
+function empty(part) {
+  if (part.classList.contains("away")) return;
+  part.style.height = `${part.offsetHeight}px`;
+  part.classList.add("away");
+  part.replaceChildren();
+}
+
+const near = new IntersectionObserver((entries) => {
+  for (const { target, isIntersecting } of entries) if (isIntersecting) fill(target).catch(() => say("that part could not be loaded"));
+  tidy();
+}, { rootMargin: "1200px 0px" });
+
+function tidy() {
+  const drawn = $$(".part:not(.away)");
+  if (drawn.length <= 2 * FAR) return;
+  const middle = innerHeight / 2;
+  const far = drawn.map((part) => [Math.abs(part.getBoundingClientRect().top - middle), part]).sort((a, b) => b[0] - a[0]);
+  for (const [, part] of far.slice(0, drawn.length - 2 * FAR)) empty(part);
+}
+
+function watchParts() {
+  for (const part of $$(".part")) {
+    hold(part);
+    near.observe(part);
+  }
+}
+
+function dress(part) {
+  if ($('[data-show="thoughts"]').checked) for (const one of $$("details.thought", part)) one.open = true;
+}
+
+// ── going to an event ───────────────────────────────────────────────────────────────────────────────────────────────
+function partWith(seq) {
+  const parts = $$(".part");
+  return parts.find((part) => Number(part.dataset.first) <= seq && seq <= Number(part.dataset.last)) ||
+    parts.findLast((part) => Number(part.dataset.first) <= seq);
+}
+
+async function go(seq) {
+  const part = partWith(seq);
+  if (!part) return;
+  await fill(part);
+  // A result is shown with its call: the block that begins last before it.
+  const block = document.getElementById(String(seq)) || $$(".block[id]", part).findLast((one) => Number(one.dataset.seq) <= seq);
+  if (!block) return;
+  for (const one of $$("[data-item].at")) one.classList.remove("at");
+  block.classList.add("at");
+  const fold = $("details.call, details.note, details.thought", block);
+  if (fold && Number(block.dataset.seq) !== seq) fold.open = true;
+  block.scrollIntoView({ block: "start" });
+  // What was drawn above on the way may have moved it.
+  requestAnimationFrame(() => requestAnimationFrame(() => block.scrollIntoView({ block: "start" })));
+}
+
+function follow() {
+  const seq = location.hash.slice(1);
+  if (/^\d+$/.test(seq)) go(Number(seq));
+}
+
+addEventListener("hashchange", follow);
+
+// Where on the strip one is.
+const bars = $$(".strip a");
+let isMarking = false;
+addEventListener("scroll", () => {
+  if (isMarking) return;
+  isMarking = true;
+  requestAnimationFrame(() => {
+    isMarking = false;
+    const top = $(".bar").getBoundingClientRect().bottom + 8;
+    const here = document.elementFromPoint(innerWidth / 2, Math.min(top, innerHeight - 1))?.closest("[data-seq]");
+    if (!here) return;
+    const seq = Number(here.dataset.seq);
+    for (const bar of bars) bar.classList.toggle("here", Number(bar.dataset.first) <= seq && seq <= Number(bar.dataset.last));
+  });
+}, { passive: true });
+
+// ── what a click opens ──────────────────────────────────────────────────────────────────────────────────────────────
+const aside = $("#aside");
+const menu = $("#menu");
+let chosen;
+
+async function open(title, url) {
+  $("#aside-title").textContent = title;
+  const inside = $(".inside", aside);
+  inside.textContent = "…";
+  if (!aside.open) aside.showModal();
+  try {
+    inside.innerHTML = await load(url);
+  } catch (error) {
+    inside.textContent = error.message === "404" ? "It is not kept." : "That did not work.";
+  }
+  inside.scrollTop = inside.scrollHeight * (title.startsWith("What") ? 1 : 0);
+}
+
+const of = (what, block, query = "") =>
+  `/x/${what}/${encodeURIComponent(block.dataset.uid).replaceAll("%3A", ":")}?seq=${block.dataset.seq}${query}`;
+const seen = (block, query = "") => open(`What the model saw at ${block.dataset.seq}`, of("seen", block, query));
+
+document.addEventListener("click", async (event) => {
+  const block = event.target.closest(".block");
+  const button = event.target.closest("button, a");
+  if (!event.target.closest("#menu")) menu.hidden = true;
+  if (!button) return;
+  if (button.matches(".more")) {
+    chosen = block;
+    menu.hidden = false;
+    const box = button.getBoundingClientRect();
+    menu.style.left = `${Math.max(8, Math.min(box.right - menu.offsetWidth, innerWidth - menu.offsetWidth - 8))}px`;
+    menu.style.top = `${Math.min(box.bottom + 4, innerHeight - menu.offsetHeight - 8)}px`;
+    $("button", menu).focus();
+  } else if (button.dataset.do) {
+    menu.hidden = true;
+    const act = button.dataset.do;
+    if (act === "link") copy(`${location.origin}/s/${encodeURIComponent(chosen.dataset.uid).replaceAll("%3A", ":")}#${chosen.dataset.seq}`, "link copied");
+    if (act === "seen") seen(chosen);
+    if (act === "raw") open(`Raw record of ${chosen.dataset.seq}`, of("raw", chosen));
+    if (act === "markdown") copy(await load(of("markdown", chosen)), "copied as Markdown");
+  } else if (button.dataset.seen) {
+    chosen = block;
+    seen(block);
+  } else if (button.dataset.earlier) {
+    seen(chosen, `&until=${button.dataset.earlier}`);
+  } else if (button.dataset.whole) {
+    const fold = button.closest(".rest");
+    const source = { dataset: { uid: block.dataset.uid, seq: button.dataset.whole } };
+    fold.previousElementSibling.outerHTML = await load(of("text", source));
+    fold.remove();
+  } else if (button.dataset.subMore) {
+    const inside = button.closest(".sub");
+    const html = await load(`/x/part/${encodeURIComponent(inside.dataset.sub)}?inside&n=${button.dataset.subMore}`);
+    button.closest(".rest").outerHTML = html;
+  } else if (aside.contains(button) && button.matches("a[href^='#']")) {
+    aside.close();
+  }
+});
+
+document.addEventListener("toggle", async (event) => {
+  const sub = event.target;
+  if (!sub.matches?.("details.sub") || !sub.open || sub.dataset.loaded) return;
+  sub.dataset.loaded = "yes";
+  const inside = document.createElement("div");
+  inside.className = "inner";
+  sub.append(inside);
+  inside.innerHTML = await load(`/x/part/${encodeURIComponent(sub.dataset.sub)}?inside&n=0`);
+}, true);
+
+document.addEventListener("keydown", (event) => {
+  if (event.key === "Escape" && !menu.hidden) {
+    menu.hidden = true;
+    $(".more", chosen)?.focus();
+  }
+  if (!menu.hidden && (event.key === "ArrowDown" || event.key === "ArrowUp")) {
+    event.preventDefault();
+    const items = $$("button", menu);
+    const next = items.indexOf(document.activeElement) + (event.key === "ArrowDown" ? 1 : -1);
+    items[(next + items.length) % items.length].focus();
+  }
+  if (event.key === "f" && !event.ctrlKey && !event.metaKey && !event.altKey && !event.target.closest("input, textarea, select") && !$("dialog[open]")) {
+    event.preventDefault();
+    $("[data-find]").focus();
+  }
+  if (event.key === "Enter" && event.target === document.body) {
+    const fold = $(".block.at details");
+    if (fold) fold.open = !fold.open;
+  }
+});
+document.addEventListener("chosen", ({ detail }) => {
+  if (detail.dataset.seq) history.replaceState(null, "", `#${detail.dataset.seq}`);
+});
+
+// ── finding ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+const field = $("[data-find]");
+const finds = $("[data-finds]");
+let asked = 0;
+let timer;
+field.addEventListener("input", () => {
+  clearTimeout(timer);
+  timer = setTimeout(async () => {
+    const mine = ++asked;
+    const text = field.value.trim();
+    if (!text) {
+      finds.hidden = true;
+      return;
+    }
+    try {
+      const html = await load(at("find", `&q=${encodeURIComponent(text)}`));
+      if (mine !== asked) return;
+      finds.innerHTML = html;
+      finds.hidden = false;
+    } catch {
+      // Half a phrase: what was found before stays.
+    }
+  }, 120);
+});
+$(".seek").addEventListener("submit", (event) => {
+  event.preventDefault();
+  const places = $$("[data-place]", finds);
+  const now = places.findIndex((place) => place.hash === location.hash);
+  if (places.length) location.hash = places[(now + 1) % places.length].hash;
+});
+field.addEventListener("keydown", (event) => {
+  if (event.key === "Escape") finds.hidden = true;
+});
+
+// ── how it is shown ─────────────────────────────────────────────────────────────────────────────────────────────────
+for (const box of $$("[data-show]")) {
+  box.addEventListener("change", () => {
+    if (box.dataset.show === "notes") root.classList.toggle("with-notes", box.checked);
+    else for (const one of $$("details.thought")) one.open = box.checked;
+  });
+  if (box.checked) box.dispatchEvent(new Event("change"));
+}
+$("[data-branches]")?.addEventListener("change", (event) => {
+  location.search = event.target.value === "0" ? "" : `?branch=${event.target.value}`;
+});
+
+watchParts();
+follow();

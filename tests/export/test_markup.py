@@ -1,0 +1,88 @@
+"""Text of strangers becomes HTML that does nothing."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runlore.export.markup import MOST_MARKDOWN, change, code, markdown, plain
+
+HOSTILE = [
+    "<script>alert(1)</script>",
+    "<img src=x onerror=alert(1)>",
+    "[x](javascript:alert(1))",
+    "[x](JaVaScRiPt&colon;alert(1))",
+    "[x](data:text/html;base64,PHNjcmlwdD4=)",
+    "![x](https://evil.example/pixel.png)",
+    "<svg onload=alert(1)><animate onbegin=alert(1)></svg>",
+    "<a href='javascript:alert(1)' style='position:fixed'>x</a>",
+    "<iframe srcdoc='<script>alert(1)</script>'></iframe>",
+    "```html\n<script>alert(1)</script>\n```",
+    "```\"><script>alert(1)</script>\nx\n```",
+    "<https://evil.example/\"onmouseover=alert(1)>",
+    "[x]: javascript:alert(1)\n\n[x]",
+    "| a |\n|---|\n| <b onclick=alert(1)>x</b> |",
+    "`<style>*{display:none}</style>`",
+]  # fmt: skip
+LIVE = re.compile(r"<(?!/?(?:a|blockquote|br|code|del|div|em|h[1-6]|hr|li|ol|p|pre|s|span|strong|t(?:able|body|d|h|head|r)|ul)\b)")
+LIVE_ATTRIBUTE = re.compile(r"<[a-z0-9]+[^>]*\s(?:on\w+|style|src|srcset|id|name|action)\s*=", re.IGNORECASE)
+
+
+def is_harmless(made: str) -> bool:
+    schemes = re.findall(r'href="([a-z]+):', made, re.IGNORECASE)
+    return not LIVE.search(made) and not LIVE_ATTRIBUTE.search(made) and set(schemes) <= {"http", "https", "mailto"}
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+@pytest.mark.parametrize("make", [markdown, plain, change, lambda text: code(text, "html")])
+def test_hostile_text_is_shown_and_not_run(text: str, make) -> None:
+    assert is_harmless(str(make(text)))
+
+
+@given(st.text(alphabet=st.sampled_from("<>\"'&`[]()!#*_|\n -:;=/\\javscriptonlerhfmgdu\u202e\x1b\x00"), max_size=200))
+def test_any_text_is_harmless(text: str) -> None:
+    for make in (markdown, plain, change):
+        assert is_harmless(str(make(text)))
+
+
+def test_markdown_reads_as_it_was_meant() -> None:
+    made = str(markdown("# Title\n\n- **a** `b`\n\n| x |\n|---|\n| 1 |\n\n[l](https://e.example/)\n\n```python\ndef f(): ...\n```"))
+    for part in (
+        "<h1>Title</h1>",
+        "<strong>a</strong>",
+        "<code>b</code>",
+        "<td>1</td>",
+        'href="https://e.example/"',
+        '<span class="k">def</span>',
+    ):
+        assert part in made
+    assert 'rel="noopener noreferrer nofollow"' in made
+
+
+def test_what_a_screen_would_obey_is_gone() -> None:
+    assert str(plain("a\x1b[31mb\u202ec\x00")) == "<pre>abc</pre>"
+    assert "\u202e" not in str(markdown("x \u202e y"))
+
+
+def test_a_text_that_is_too_long_for_markdown_is_shown_as_it_is() -> None:
+    assert str(markdown("*a* " * MOST_MARKDOWN)).startswith("<pre>*a* *a*")
+
+
+def test_deep_nesting_ends() -> None:
+    assert is_harmless(str(markdown("> " * 3000 + "x" + "[" * 3000 + "*" * 3000)))
+
+
+def test_a_change_shows_what_came_and_went() -> None:
+    made = str(change("src/a.c\n@@\n-int a;\n+long a;\n keep"))
+    assert made == (
+        '<pre class="diff"><span class="path">src/a.c\n</span><span class="cut">-int a;\n</span><span class="add">+long a;\n</span>'
+        '<span class="keep"> keep\n</span></pre>'
+    )
+
+
+def test_a_language_that_nobody_knows_is_shown_plainly() -> None:
+    assert str(code("<x>", "no-such-language")) == "&lt;x&gt;"
+    assert str(code("<x>", "../etc")) == "&lt;x&gt;"

@@ -1,0 +1,136 @@
+"""The page of one session, and what it asks for as it is read."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from contextlib import closing
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from runlore import config as settings
+from runlore import pipeline
+from runlore.config import Config
+from runlore.store import open_store
+from runlore.web.session import PART
+from tests.toy import Toy, line
+from tests.web.conftest import SHOP, Client, serving
+
+PNG = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg==")
+OFFLINE = "21636369-8b52-4b4a-97b7-50923ceb3ffd"
+
+
+def blocks(page: str) -> list[int]:
+    return [int(seq) for seq in re.findall(r'<article class="block [^"]*" id="(\d+)"', page)]
+
+
+def test_a_session_reads_in_turns_with_what_they_cost(client: Client) -> None:
+    page = client.get(f"/s/{SHOP}")
+    assert "<h1>Fix the flaky checkout test</h1>" in page
+    assert "<span>turn 1</span>" in page
+    assert "$0.05" in page
+    assert '<span class="bad">38 passed, 2 failed</span>' in page
+    assert "<code>time.sleep(0.05)</code>" in page
+    assert '<span class="add">+' in page
+    assert "claude --resume cd613e30" in page
+
+
+def test_a_session_answers_to_the_beginning_of_its_id(client: Client) -> None:
+    assert "Fix the flaky" in client.get("/s/cd613e30")
+    assert client.ask("/s/no-such-session").status == 404
+
+
+def test_subagents_are_where_they_were_started_and_on_their_own_page(client: Client) -> None:
+    page = client.get(f"/s/{SHOP}")
+    (uid,) = re.findall(r'data-sub="([^"]+)"', page)
+    inside = client.get(f"/x/part/{uid.replace('/', '%2F')}?inside&n=0")
+    assert "article" in inside
+    assert ' id="' not in inside  # Its numbers are not those of the page around it.
+    assert "subagent of" in client.get(f"/s/{uid}")
+
+
+def test_a_branch_that_was_left_can_be_read(client: Client) -> None:
+    page = client.get(f"/s/{OFFLINE}")
+    assert "Rewound to here: 4 events left behind" in page
+    left = client.get(f"/s/{OFFLINE}?branch=1")
+    assert set(blocks(left)) - set(blocks(page))
+    assert set(blocks(client.get(f"/s/{OFFLINE}?branch=all"))) == set(blocks(page)) | set(blocks(left))
+    assert client.ask(f"/s/{OFFLINE}?branch=9").status == 404
+
+
+def test_what_the_model_saw_is_shown_for_any_event(client: Client) -> None:
+    seen = client.get(f"/x/seen/{SHOP}?seq=3")
+    assert "The checkout test fails about one run in ten" in seen
+    assert "when event 3 had happened" in seen
+    assert client.ask(f"/x/seen/{SHOP}?seq=9999").status == 404
+    assert client.ask(f"/x/seen/{SHOP}?seq=x").status == 404
+
+
+def test_the_agents_own_record_is_shown_on_demand(client: Client) -> None:
+    raw = client.get(f"/x/raw/{SHOP}?seq=0")
+    assert "&#34;sessionId&#34;: &#34;cd613e30" in raw
+
+
+def test_words_are_found_within_the_session(client: Client) -> None:
+    found = client.get(f"/x/find/{SHOP}?q=flak+clock")
+    assert re.search(r'<a href="#\d+" data-place>', client.get(f"/x/find/{SHOP}?q=clo")), found
+    assert "0 places" in client.get(f"/x/find/{SHOP}?q=zzqxnever")
+    assert "shop-api" not in client.get(f"/x/find/{OFFLINE}?q=redis")
+
+
+@pytest.fixture
+def long(home: Path, toy: Toy) -> Config:
+    """A session of many parts, with a picture and a text that is longer than what is shown of it."""
+    picture = f"[image image/png 1 KB sha256:{sha256(PNG).hexdigest()[:16]}]"
+    root = home / ".toy"
+    root.mkdir()
+    records = [line(s="long", id=f"n{n}", up=f"n{n - 1}" if n else None, text=f"message {n}", at=n) for n in range(PART * 3 + 5)]
+    records[1] = line(s="long", id="n1", up="n0", text=picture, data=base64.b64encode(PNG).decode(), at=1)
+    records[2] = line(s="long", id="n2", up="n1", kind="assistant_msg", text="word " * 10_000 + "the end", at=2)
+    (root / "long.jsonl").write_bytes(b"".join(records))
+    config = settings.load()
+    settings.make_home(config.home)
+    with closing(open_store(config.store)) as store:
+        pipeline.sync(store, config)
+    return config
+
+
+def test_a_long_session_comes_in_parts(long: Config) -> None:
+    with serving() as client:
+        page = client.get("/s/toy:long")
+        assert blocks(page) == list(range(PART))
+        parts = json.loads(client.get("/x/parts/toy:long"))["parts"]
+        assert [(part["first"], part["last"]) for part in parts] == [(0, 59), (60, 119), (120, 179), (180, 184)]
+        assert blocks(client.get("/x/part/toy:long?n=3")) == list(range(180, 185))
+        assert blocks(client.get("/s/toy:long?at=130")) == list(range(120, 180))
+        assert client.ask("/x/part/toy:long?n=9").status == 404
+
+
+def test_a_long_text_is_folded_and_can_be_had_whole(long: Config) -> None:
+    with serving() as client:
+        page = client.get("/s/toy:long")
+        assert 'data-whole="2"' in page
+        assert "the end" not in page
+        assert "the end" in client.get("/x/text/toy:long?seq=2")
+
+
+def test_a_picture_comes_out_of_the_agents_record(long: Config) -> None:
+    with serving() as client:
+        (url,) = re.findall(r'<img [^>]*src="([^"]+)"', client.get("/s/toy:long"))
+        answer = client.ask(url.replace("&amp;", "&"))
+        assert (answer.headers["content-type"], answer.body) == ("image/png", PNG)
+        assert client.ask("/x/image/toy:long?seq=1&sha=0123456789abcdef").status == 404
+        assert client.ask("/x/image/toy:long?seq=1&sha=").status == 404
+
+
+def test_a_session_that_grew_is_read_anew(long: Config, home: Path) -> None:
+    with serving() as client:
+        assert len(json.loads(client.get("/x/parts/toy:long"))["parts"]) == 4
+        with open(home / ".toy/long.jsonl", "ab") as file:
+            file.write(b"".join(line(s="long", id=f"m{n}", text="more", at=1000 + n) for n in range(PART)))
+        with closing(open_store(long.store)) as store:
+            pipeline.sync(store, long)
+        assert len(json.loads(client.get("/x/parts/toy:long"))["parts"]) == 5
