@@ -21,6 +21,8 @@ _COMMANDS = ("command", "cmd", "script")
 _CHANGES = (("old_string", "new_string"), ("oldText", "newText"), ("old_str", "new_str"), ("before", "after"), ("old", "new"))
 _CONTENTS = ("content", "file_text", "contents")
 _HUNK = re.compile(r"^@@", re.MULTILINE)
+_PATCHED = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.+?)[ \r]*$", re.MULTILINE)
+MOST_FILES = 100  # Of one patch.
 
 
 class Described(msgspec.Struct, gc=False):
@@ -41,9 +43,12 @@ def describe(name: Any, given: Any, action: str, diff: str | None = None) -> Des
     """What a call does: tool, kind and action, its text for reading and search, one line of it, and the files it names. `diff` are
     the lines that change, where the agent says so itself."""
     tool = name[:200] if isinstance(name, str) and name else "unknown"
+    given = opened(given)
     args = given if isinstance(given, dict) else {}
     files = tuple(dict.fromkeys(path for word in PATHS if (path := pick(args, word, of=str)))) if action in ON_FILES else ()
-    command = next((text for word in _COMMANDS if (text := pick(args, word, of=str)) is not None), None)
+    command = next(
+        (text for word in _COMMANDS if (text := pick(args, word, of=str)) is not None), given if isinstance(given, str) else None
+    )
     known = (args[word] for word in _HEADLINES if word in args)
     headline = next((text for found in (known, args.values()) for text in found if isinstance(text, str) and text), tool)
     kind, body = "tool_call", key_values(args) or text_of(given)
@@ -51,8 +56,22 @@ def describe(name: Any, given: Any, action: str, diff: str | None = None) -> Des
         kind, body, headline = "test_run" if is_test_run(command) else "tool_call", command, command
     elif action == "edit":
         kind, body = "edit", change(args, diff) or body
+        files = files or patched(body)
         headline = files[0] if files else headline
     return Described(tool, kind, action, body or tool, one_line(headline), files)
+
+
+def opened(given: Any) -> Any:
+    """Arguments that are JSON in a text as what they say."""
+    try:
+        return msgspec.json.decode(given) if isinstance(given, str) and given.lstrip()[:1] == "{" else given
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return given
+
+
+def patched(patch: str) -> tuple[str, ...]:
+    """The files that a patch names which is written as `*** Update File: …`."""
+    return tuple(dict.fromkeys(_PATCHED.findall(patch)))[:MOST_FILES]
 
 
 def change(args: dict[str, Any], diff: str | None = None) -> str | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from hashlib import blake2b
-from typing import Any, Generic, TypeVar, Unpack
+from typing import Any, Generic, Protocol, TypeVar, Unpack
 
 import msgspec
 
@@ -37,6 +37,14 @@ class Call(msgspec.Struct, array_like=True, gc=False):
     is_test: bool = False
     is_done: bool = False
     is_cleared: bool = False
+
+
+class Stream(Protocol):
+    """Where the events of one session stand."""
+
+    seq: int
+    last: str | None
+    relation: Relation | None
 
 
 class State(msgspec.Struct, array_like=True):
@@ -95,6 +103,14 @@ class Fold(Objects, Generic[S]):
             state.session = f"{self.above}/agent-{own.removeprefix('agent-')}" if self.above else own
         return state.session
 
+    def stream(self) -> Stream:
+        """Where the session stands that the current record belongs to, for a source may tell of several."""
+        return self.state
+
+    def current(self) -> str:
+        """That session."""
+        return self.session()
+
     def name(self, text: str | None, rank: int) -> None:
         """A title: 1 from a prompt, 2 of the agent's making, 3 given by a person."""
         if text and (line := one_line(text)) and rank >= self.title[1]:
@@ -128,27 +144,27 @@ class Fold(Objects, Generic[S]):
         self.room -= 1
         if self.room < 0:
             return self.native_id
-        state, out = self.state, self.out
+        stream, out = self.stream(), self.out
         if not self.native_id:
             self.native_id = self.anonymous()
         number = self.count if part is None else part
         mark = f"#{number}" if number else ""
         native_id = self.native_id + mark
         body = cap(body)
-        if state.relation == "subagent":
+        if stream.relation == "subagent":
             more["is_sidechain"] = True
         out.events.append(
             SessionEvent(
-                session_uid=self.uid(self.session()), seq=state.seq, ts=self.ts, kind=kind, role=role, tool=tool,
+                session_uid=self.uid(self.current()), seq=stream.seq, ts=self.ts, kind=kind, role=role, tool=tool,
                 summary=one_line(body if summary is None else summary), native_id=native_id, call_id=call_id, action=action,
-                native=native, record=state.records - 1, **more,
+                native=native, record=self.state.records - 1, **more,
             )
         )  # fmt: skip
         out.bodies.append(body)
         out.parents.append(self.parent)
         out.originals.append(None if self.original is None else self.original + mark)
-        self.parent = state.last = native_id
-        state.seq += 1
+        self.parent = stream.last = native_id
+        stream.seq += 1
         self.count += 1
         return native_id
 

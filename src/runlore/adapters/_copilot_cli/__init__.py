@@ -1,0 +1,1 @@
+"""What the files of GitHub Copilot CLI mean. See `copilot_cli.py` for the traps."""
