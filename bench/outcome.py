@@ -21,21 +21,22 @@ from runlore.digest import Outcome
 from runlore.digest.outcome import outcome
 
 Judged = list[tuple[Labelled, Outcome]]
+HALVES = ("tuning", "held-out")
 VERDICTS = ("success", "fail", "abandoned", "unknown")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--labelled", type=Path, required=True, help="the folder with sweagent and vorflux")
-    parser.add_argument("--half", choices=("tuning", "held-out", "both"), default="both")
+    parser.add_argument("--half", choices=HALVES, help="one of them; without it both, and the whole")
     parser.add_argument("--each", action="store_true", help="a line for each session")
     options = parser.parse_args()
     for name, load in (("sweagent", sweagent), ("vorflux", vorflux)):
         sessions = list(load(options.labelled / name))
-        for half in ("tuning", "held-out") if options.half == "both" else (options.half,):
-            chosen = [session for session in sessions if session.is_held_out == (half == "held-out")]
+        for half in (options.half,) if options.half else (*HALVES, None):
+            chosen = [session for session in sessions if half is None or session.is_held_out == (half == "held-out")]
             judged = [(session, outcome(session.events, session.bodies)) for session in chosen]
-            report(f"{name}, {half} half", judged)
+            report(f"{name}, {half} half" if half else f"{name}, both halves", judged)
             for session, found in judged if options.each else ():
                 truth = "resolved" if session.is_resolved else "failed"
                 print(f"  {truth:9} {found.verdict:9} {found.level:12} {session.name}  {found.reason}")

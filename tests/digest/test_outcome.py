@@ -74,6 +74,15 @@ def test_tests_that_could_not_run_say_nothing() -> None:
     assert judge(EDIT, missing, COMMIT).verdict == "unknown"  # and nothing is a success after them
 
 
+def test_a_run_of_tests_that_fails_without_a_word_is_no_success_either() -> None:
+    silent: Turn = ("pytest > out.txt", "", {"kind": "test_run", "exit_code": 1})
+    assert judge(EDIT, silent, COMMIT).verdict == "unknown"
+
+
+def test_a_change_by_the_shell_is_one() -> None:
+    assert judge(EDIT, run_of_tests(passed=3), ("sed -i s/a/b/ calc.py", "", {"exit_code": 0})).verdict == "unknown"
+
+
 def test_failures_that_were_there_before_say_nothing() -> None:
     before = judge(run_of_tests(passed=9, failed=2), EDIT, run_of_tests(passed=9, failed=2))
     assert (before.verdict, before.level, before.evidence) == ("unknown", "test", (5,))
@@ -100,6 +109,17 @@ def test_a_rejection_outweighs_tests_that_passed() -> None:
 def test_calls_that_fail_one_after_another_at_the_end_are_a_failure() -> None:
     found = judge(BROKEN, BROKEN, BROKEN, before=GO, then=(("assistant_msg", "Well."),))
     assert (found.verdict, found.level) == ("fail", "exit")
+
+
+def test_a_run_that_says_what_it_said_before_the_change_is_a_failure() -> None:
+    shows: Turn = ("python show.py", "Error: still too hot", {"exit_code": None})
+    other: Turn = ("python show.py", "cold", {"exit_code": None})
+    script: Turn = ("show.py\n+print()", "done", {"action": "edit", "kind": "edit", "files": ["show.py"]})
+    found = judge(shows, EDIT, shows)
+    assert (found.verdict, found.level, found.evidence) == ("fail", "exit", (1, 5))
+    assert judge(shows, EDIT, other).verdict == "unknown"
+    assert judge(shows, script, shows).verdict == "unknown"  # Only the script itself was changed.
+    assert judge(EDIT, shows, shows).verdict == "unknown"
 
 
 def test_questions_whose_answer_is_no_are_no_failures() -> None:

@@ -16,6 +16,7 @@ from .. import timeline
 from ..model import SessionEvent, is_own
 from . import Fix, Level, Outcome
 from ._attempts import Attempt, attempts_of
+from ._commands import LONGEST, carries, installs
 from .fixes import fixes_in
 
 LAST_FAILURES = 3
@@ -47,7 +48,7 @@ def outcome_in(
     return found
 
 
-class _Session(msgspec.Struct, frozen=True):
+class _Session(msgspec.Struct, frozen=True, kw_only=True):
     """What the rules look at, of the line that is active."""
 
     line: list[SessionEvent]
@@ -55,6 +56,7 @@ class _Session(msgspec.Struct, frozen=True):
     attempts: list[Attempt]
     """Those whose end is known and tells something, but for those about how things were before."""
     fixes: Sequence[Fix]
+    first_edit: int | None
     last_edit: int
     """The seq of the end of the last change to a file; -1 when there was none."""
     shipped: Attempt | None
@@ -72,20 +74,39 @@ def _look(events: list[SessionEvent], bodies: Mapping[int, str], attempts: Seque
     is_subagent = all(event.is_sidechain for event in events)
     line = [event for event in timeline.active(events) if event.origin is None and (is_subagent or not event.is_sidechain)]
     seqs = {event.seq for event in line}
-    done = [attempt for attempt in attempts if attempt.is_done and attempt.end_seq in seqs and _is_evidence(attempt)]
-    edits = [attempt.end_seq for attempt in done if attempt.action == "edit" and not attempt.failed]
+    done = [attempt for attempt in attempts if attempt.is_done and attempt.end_seq in seqs and not _is_ours(attempt)]
+    edits = [attempt.end_seq for attempt in done if _edits(attempt)]
     last_edit = edits[-1] if edits else -1
     shipped = [attempt for attempt in done if attempt.end_seq > last_edit and _shipping(attempt, bodies.get(attempt.end_seq, ""))]
-    tests = [attempt for attempt in done if _is_test(attempt) and (attempt.failed or _has_passed(attempt))]
-    now = [attempt for attempt in done if not _is_of_before(attempt)]
-    return _Session(line, bodies, now, fixes, last_edit, shipped[-1] if shipped else None, tests)
+    return _Session(
+        line=line,
+        bodies=bodies,
+        attempts=[attempt for attempt in done if not _is_of_before(attempt) and not _is_question(attempt)],
+        fixes=fixes,
+        first_edit=edits[0] if edits else None,
+        last_edit=last_edit,
+        shipped=shipped[-1] if shipped else None,
+        tests=[attempt for attempt in done if _is_test(attempt) and (attempt.failed or _has_passed(attempt))],
+    )
 
 
-def _is_evidence(attempt: Attempt) -> bool:
-    """Our own tools' answers are none; and a call that fails without a word was a question, whose answer is no."""
+def _is_ours(attempt: Attempt) -> bool:
     event = attempt.call or attempt.result
-    is_said = attempt.signature is not None and attempt.signature.kind != "exit"
-    return not (event is not None and is_own(event.tool)) and (is_said or not attempt.failed)
+    return event is not None and is_own(event.tool)
+
+
+def _is_question(attempt: Attempt) -> bool:
+    """A call that fails without a word was a question, and its answer is no."""
+    return attempt.failed and (attempt.signature is None or attempt.signature.kind == "exit")
+
+
+def _edits(attempt: Attempt) -> bool:
+    if attempt.failed:
+        return False
+    return attempt.action == "edit" or (attempt.action == "shell" and _IN_PLACE.search(attempt.text[:LONGEST]) is not None)
+
+
+_IN_PLACE = re.compile(r"\b(?:sed|perl)\b[^|;&\n]{0,80} -[a-zA-Z]{0,4}i|\bgit apply\b|\bpatch -p\d")
 
 
 def _is_test(attempt: Attempt) -> bool:
@@ -112,7 +133,7 @@ def _has_failures(attempt: Attempt) -> bool:
 
 def _is_of_before(attempt: Attempt) -> bool:
     """Whether the changes were put aside for this run: what it tells is how things were before."""
-    return _ASIDE.search(attempt.text) is not None
+    return attempt.action == "shell" and _ASIDE.search(attempt.text[:LONGEST]) is not None
 
 
 _ASIDE = re.compile(r"\bgit (?:stash(?! (?:pop|apply|list|show|drop))|worktree add|checkout (?:HEAD|main|master|origin)\b)")
@@ -152,10 +173,9 @@ def _by_test(session: _Session) -> Outcome | None:
 def _was_known(run: Attempt, session: _Session) -> bool:
     """Whether as many tests had failed before anything was changed, or when the changes were put aside."""
     now = run.result.tests if run.result else None
-    first = next((attempt.end_seq for attempt in session.attempts if attempt.action == "edit" and not attempt.failed), None)
     for other in session.tests:
         before = other.result.tests if other.result else None
-        if not _is_of_before(other) and (first is None or other.end_seq > first):
+        if not _is_of_before(other) and (session.first_edit is None or other.end_seq > session.first_edit):
             continue
         if now is not None and before is not None and (before.failed or 0) >= (now.failed or 0) > 0:
             return True
@@ -179,11 +199,28 @@ def _by_end(session: _Session) -> Outcome | None:
 
 
 def _by_exit(session: _Session) -> Outcome | None:
-    """Calls that failed one after another, at the end."""
+    """Calls that failed one after another, at the end; or a run that says what it said before the changes."""
     last = session.attempts[-LAST_FAILURES:]
     if len(last) == LAST_FAILURES and all(attempt.failed for attempt in last):
         return _say("fail", "exit", 0.7, "the last calls failed", *(attempt.end_seq for attempt in last))
-    return None
+    runs = [attempt for attempt in session.attempts if _runs(attempt)]
+    if not runs or runs[-1].end_seq < session.last_edit or session.shipped is not None:
+        return None
+    run, said = runs[-1], session.bodies.get(runs[-1].end_seq, "").strip()
+    before = next((other for other in runs[:-1] if other.command.key == run.command.key), None)
+    if before is None or not said or said != session.bodies.get(before.end_seq, "").strip():
+        return None
+    changes = [attempt for attempt in session.attempts if before.end_seq < attempt.seq < run.seq and _edits(attempt)]
+    if not any(attempt.files.isdisjoint(run.command.files) for attempt in changes):
+        return None
+    return _say("fail", "exit", 0.6, "the same run says what it said before the changes", before.end_seq, run.end_seq)
+
+
+def _runs(attempt: Attempt) -> bool:
+    """Whether it runs something of the work: no look, no test (a suite says the same as long as it passes), nothing that hands on."""
+    command = attempt.command
+    is_run = attempt.action == "shell" and not command.only_looks and bool(command.key)
+    return is_run and not _is_test(attempt) and not carries(command) and not installs(command)
 
 
 def _by_shipping(session: _Session) -> Outcome | None:
@@ -225,16 +262,15 @@ def _by_words(session: _Session) -> Outcome | None:
 
 
 def _by_errors(session: _Session) -> Outcome | None:
-    """An error at the last thing that was tried, which never went away, and after which the agent had nothing to say."""
-    tried = [attempt for attempt in session.attempts if attempt.action in ("shell", "edit") and not attempt.command.only_looks]
-    if not tried or not tried[-1].failed or session.shipped is not None:
+    """Errors that were met after the last change and never went away, when the agent had nothing to say after them."""
+    if session.shipped is not None:
         return None
-    last = tried[-1].end_seq
-    if any(event.seq > last and event.kind in _LAST_WORDS for event in session.line):
+    met = {attempt.end_seq: attempt for attempt in session.attempts if attempt.failed and attempt.action in ("shell", "edit")}
+    stayed = sorted(fix.failed_seq for fix in session.fixes if fix.fixed_seq is None and fix.failed_seq in met)
+    stayed = [seq for seq in stayed if seq > session.last_edit and not met[seq].command.only_looks]
+    if not stayed or any(event.seq > stayed[-1] and event.kind in _LAST_WORDS for event in session.line):
         return None
-    if all(fix.failed_seq != last or fix.fixed_seq is not None for fix in session.fixes):
-        return None
-    return _say("fail", "errors", 0.5, "the last error never went away", last)
+    return _say("fail", "errors", 0.5, "the last errors never went away", *stayed)
 
 
 _LAST_WORDS = frozenset({"assistant_msg", "human_intervention"})
