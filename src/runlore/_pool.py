@@ -18,6 +18,14 @@ from .errors import RunloreError
 
 Start = Callable[[bytes], Callable[[bytes], bytes]]
 
+_AT_ONCE = 2
+"""Jobs that a worker has: while it does one the next is already there, for the thread that would hand it out has to wait for the
+master to let it run, 2 to 5 ms each time."""
+
+_SMALL = 32 * 1024
+"""A job of so many bytes fits into the pipe of a worker that does not read just now. A larger one goes to an idle worker only: two
+full pipes would wait for each other."""
+
 _GONE = RunloreError("a worker process ended unexpectedly (out of memory?); run it again, it goes on where it stopped")
 
 
@@ -40,7 +48,7 @@ class Pool:
         ready = start(setting) if fork else None  # Made once and inherited: compiling what it needs takes 50 ms.
         self._order: deque[_Job] = deque()
         self._waiting: deque[_Job] = deque()
-        self._busy: dict[Connection, _Job | None] = {}
+        self._busy: dict[Connection, deque[_Job]] = {}
         self._workers: list[Any] = []
         self._done = threading.Condition()
         for _ in range(workers):
@@ -49,7 +57,7 @@ class Pool:
             worker = context.Process(target=_work, args=(theirs, inherited, start, setting, ready), daemon=True)
             worker.start()
             theirs.close()
-            self._busy[ours] = None
+            self._busy[ours] = deque()
             self._workers.append(worker)
         self._bell, self._ring = context.Pipe(duplex=False)
         self._thread = threading.Thread(target=self._serve, name="runlore-pool", daemon=True)
@@ -76,7 +84,7 @@ class Pool:
     def _serve(self) -> None:
         while True:
             self._hand_out()
-            for pipe in wait([self._bell, *(pipe for pipe, job in self._busy.items() if job is not None)]):
+            for pipe in wait([self._bell, *(pipe for pipe, jobs in self._busy.items() if jobs)]):
                 assert isinstance(pipe, Connection)
                 if pipe is not self._bell:
                     self._receive(pipe)
@@ -84,29 +92,37 @@ class Pool:
                     return
 
     def _hand_out(self) -> None:
-        """Gives every idle worker something to do. Never more than that: two full pipes would wait for each other."""
-        for pipe, job in self._busy.items():
-            if job is None and self._waiting:
-                job = self._busy[pipe] = self._waiting.popleft()
-                try:
-                    pipe.send_bytes(job.data)
-                except OSError:
-                    self._settle(pipe, _GONE)
+        """Gives the workers something to do, the idle ones first."""
+        for held in range(_AT_ONCE):
+            for pipe, jobs in self._busy.items():
+                if not self._waiting or (held and len(self._waiting[0].data) > _SMALL):
+                    return
+                if len(jobs) == held:
+                    jobs.append(job := self._waiting.popleft())
+                    try:
+                        pipe.send_bytes(job.data)
+                    except OSError:
+                        self._settle_all(pipe)
 
     def _receive(self, pipe: Connection) -> None:
         try:
             is_good, data = pipe.recv_bytes() == b"+", pipe.recv_bytes()
         except (EOFError, OSError):
-            self._settle(pipe, _GONE)
+            self._settle_all(pipe)
             return
         self._settle(pipe, data if is_good else RunloreError(data.decode()))
 
     def _settle(self, pipe: Connection, result: bytes | RunloreError) -> None:
-        job, self._busy[pipe] = self._busy[pipe], None
-        assert job is not None
+        """A worker does its jobs in their order."""
+        job = self._busy[pipe].popleft()
         with self._done:
             job.result = result
             self._done.notify()
+
+    def _settle_all(self, pipe: Connection) -> None:
+        """Nothing comes from there any more."""
+        while self._busy[pipe]:
+            self._settle(pipe, _GONE)
 
     def close(self) -> None:
         """Ends the workers, also when they are in the middle of something."""

@@ -6,11 +6,12 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import time
 from collections import Counter
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -303,6 +304,7 @@ class _Sync:
         if workers is None:
             workers = (os.cpu_count() or 1) if self.report.size >= WORKERS_FROM_BYTES else 0
         with ExitStack() as stack:
+            stack.enter_context(_without_gc())
             runner = Runner(self.store, self.config, workers)
             stack.callback(runner.close)
             if workers:
@@ -453,6 +455,18 @@ def _moved_from(source: Source, lost: list[SourceState]) -> SourceState | None:
 def _count(totals: dict[str, int], more: dict[str, int]) -> None:
     for word, count in more.items():
         totals[word] = totals.get(word, 0) + count
+
+
+@contextmanager
+def _without_gc() -> Iterator[None]:
+    """What a sync makes leaves no cycles behind, and looking for some among all its values takes 5 % of the time."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 class _Commits:

@@ -91,6 +91,8 @@ class SqliteStore(SqliteChecker, Forgetter):
         if version == 0:
             # A large hash before the index is flushed means fewer, larger pieces to merge (measured: 1.3 × as fast).
             self.db.execute("insert into search(search, rank) values ('hashsize', 16777216)")
+            # Merging 16 pieces at a time instead of 4 writes each word half as often (1.2 × as fast), and a search looks at a few more.
+            self.db.execute("insert into search(search, rank) values ('automerge', 16)")
 
     def close(self) -> None:
         self.db.close()
