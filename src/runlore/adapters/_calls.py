@@ -57,7 +57,8 @@ def describe(name: Any, given: Any, action: str, diff: str | None = None) -> Des
     elif action == "edit":
         kind, body = "edit", change(args, diff) or body
         files = files or patched(body)
-        headline = files[0] if files else headline
+    if files and action in ("read", "edit"):
+        headline = files[0]
     return Described(tool, kind, action, body or tool, one_line(headline), files)
 
 

@@ -16,12 +16,12 @@ from ..model import Usage, split_cache_writes
 from . import Normalized, Source, _calls
 from ._fold import keep, load
 from ._pick import clean, moment, number, pick, time_of
-from ._stream import CALLS, REPEATS, Call, Fold, State, identifier
+from ._stream import CALLS, Call, Entries, EntryFold, identifier
 from ._tools import blob_reference, is_test_run, key_values, one_line, text_of
 
 CARRY = 1
 """The layout of `Tree`; changed only together with the adapter's `version`."""
-ENTRIES, PLACES, MOVED = 512, 512, 16  # What is remembered between two reads, the oldest going first.
+PLACES, MOVED = 512, 16  # What is remembered between two reads, the oldest going first.
 
 ACTIONS = {
     **dict.fromkeys(("bash", "eval"), "shell"),
@@ -36,10 +36,8 @@ _EXIT = re.compile(r"^Command exited with code (\d{1,9})\s*\Z", re.MULTILINE)
 _STAMPED = re.compile(r"\d{4}-\d\d-\d\dT[\d-]+Z?_(?=.)")
 
 
-class Tree(State):
+class Tree(Entries):
     version: int = CARRY
-    entries: dict[str, tuple[bytes, int]] = msgspec.field(default_factory=dict)
-    """Of the last entries what they were, and how many events they had."""
     places: dict[int, str] = msgspec.field(default_factory=dict)
     """The names of entries without ids, by the numbers of their lines."""
     moved: dict[str, str | None] = msgspec.field(default_factory=dict)
@@ -49,7 +47,7 @@ class Tree(State):
     forked_at: datetime | None = None
 
 
-class Reader(Fold[Tree]):
+class Reader(EntryFold[Tree]):
     def __init__(self, source: Source, carry: bytes | None) -> None:
         super().__init__(source, load(carry, Tree, CARRY))
         below = next((hint.removeprefix("below:") for hint in source.hints if hint.startswith("below:")), "")
@@ -76,9 +74,7 @@ class Reader(Fold[Tree]):
                 handler(self, value)
             else:
                 self.unknown(word)
-            if not self.count:
-                self.out.aliases[name] = follows
-            keep(self.state.entries, name, (self.stamp(), self.count), ENTRIES)
+            self.dismiss(name, follows)
 
     def header(self, value: dict[str, Any]) -> None:
         state = self.state
@@ -101,12 +97,8 @@ class Reader(Fold[Tree]):
         state, session = self.state, self.session()
         own = identifier(value.get("id"))
         name = self.untold() if own is None else f"{session}/{own}"
-        if name in state.entries and state.entries[name][0] != self.stamp():
-            name = f"{name}~{self.stamp().hex()}"
-        if name in state.entries:
-            self.merge("told before")
+        if not self.admit(name):
             return False
-        self.identify(name)
         if own is None:
             keep(state.places, state.records - 1, name, PLACES)
         if "parentId" in value:
@@ -120,20 +112,11 @@ class Reader(Fold[Tree]):
         return True
 
     def untold(self) -> str:
-        """The name of an entry without an id. Its session is no part of it, for a fork has the same entry."""
-        if "timestamp" not in self.value:
-            return self.anonymous()
-        key = self.stamp()
-        again = self.state.repeats.get(key, 0)
-        keep(self.state.repeats, key, again + 1, REPEATS)
-        return f"~{key.hex()}~{again}" if again else f"~{key.hex()}"
+        """The session is no part of the name of an entry without an id, for a fork has the same entry."""
+        return super().untold() if "timestamp" in self.value else self.anonymous()
 
-    def last_of(self, native: str) -> str | None:
-        """What hangs on an entry hangs on its last event."""
-        if native in self.state.moved:
-            return self.state.moved[native]
-        _, count = self.state.entries.get(native, (b"", 0))
-        return f"{native}#{count - 1}" if count > 1 else native
+    def last_of(self, name: str) -> str | None:
+        return self.state.moved[name] if name in self.state.moved else super().last_of(name)
 
     def finish(self) -> Normalized:
         if self.state.session:

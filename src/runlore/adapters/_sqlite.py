@@ -74,16 +74,16 @@ class SqliteFile:
         return None
 
 
-def _paths(root: str, names: Sequence[str], refused: list[ReadError]) -> Iterator[str]:
+def _paths(root: str, names: Sequence[str], refused: list[ReadError], deep: int = DEEP) -> Iterator[str]:
     """Where databases may be: the root itself, in it, or below it where somebody has gathered the folders of several machines."""
     if os.path.basename(root) in names and os.path.isfile(root):
         yield root
         return
     folders = [root]
-    for depth in range(DEEP + 1):
+    for depth in range(deep + 1):
         found = {folder: [path for name in names if os.path.lexists(path := os.path.join(folder, name))] for folder in folders}
         yield from (path for paths in found.values() for path in paths)
-        if depth < DEEP:
+        if depth < deep:
             folders = [below for folder, paths in found.items() if not paths for below in _folders(folder, refused)]
 
 

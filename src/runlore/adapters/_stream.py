@@ -19,7 +19,7 @@ from ._pick import clean
 from ._tools import cap, one_line
 
 # What is remembered between two reads, the oldest going first.
-CALLS, REPEATS = 500, 256
+CALLS, REPEATS, ENTRIES = 500, 256, 512
 
 
 def identifier(value: Any) -> str | None:
@@ -71,7 +71,13 @@ class State(msgspec.Struct, array_like=True):
     calls: dict[str, Call] = {}
 
 
+class Entries(State):
+    entries: dict[str, tuple[bytes, int]] = msgspec.field(default_factory=dict)
+    """Of the last records, by their names, what they were and how many events they had."""
+
+
 S = TypeVar("S", bound=State)
+E = TypeVar("E", bound=Entries)
 
 
 class Fold(Objects, Generic[S]):
@@ -187,3 +193,36 @@ class Fold(Objects, Generic[S]):
             )  # fmt: skip
         out.carry = msgspec.msgpack.encode(state)
         return out
+
+
+class EntryFold(Fold[E]):
+    """For agents whose records have names: the same record twice is one, and another record with the same name gets one of its own."""
+
+    def admit(self, name: str) -> bool:
+        """Names the current record. False when it was told before."""
+        entries = self.state.entries
+        if name in entries and entries[name][0] != self.stamp():
+            name = f"{name}~{self.stamp().hex()}"
+        if name in entries:
+            self.merge("told before")
+            return False
+        self.identify(name)
+        return True
+
+    def untold(self) -> str:
+        """A name for a record that has none, made of what it says alone."""
+        key = self.stamp()
+        again = self.state.repeats.get(key, 0)
+        keep(self.state.repeats, key, again + 1, REPEATS)
+        return f"~{key.hex()}~{again}" if again else f"~{key.hex()}"
+
+    def dismiss(self, name: str, follows: str | None) -> None:
+        """After the current record, which has this name and follows that one: what comes later may hang on it."""
+        if not self.count:
+            self.out.aliases[name] = follows
+        keep(self.state.entries, name, (self.stamp(), self.count), ENTRIES)
+
+    def last_of(self, name: str) -> str | None:
+        """What hangs on a record hangs on its last event."""
+        _, count = self.state.entries.get(name, (b"", 0))
+        return f"{name}#{count - 1}" if count > 1 else name

@@ -18,78 +18,43 @@ The traps:
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from hashlib import blake2b
-from pathlib import Path
+from collections.abc import Iterable, Iterator
 from time import time
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from ..errors import ReadError
-from ..model import Session
-from . import Normalized, Position, Record, Source, usual_roots
+from . import Normalized, Position, Record, Source
 from ._jsonl import read_small
-from ._sqlite import _paths, as_record, columns, is_passing, reading, rows
+from ._sqlite import _paths, as_record, columns, reading, rows
+from ._sqlite_sessions import UNIT, SqliteSessions
 
 if TYPE_CHECKING:
     import apsw
 
 FILE = "crush.db"
-UNIT = 4096  # About how many bytes a message takes. The true size of a session is only known when it has been read.
 STALE_S = 3600  # A message that has not changed for so long is not being written any more.
 SMALL = 4 << 20  # Bytes of the list of projects.
 
 
-class Adapter:
+class Adapter(SqliteSessions):
     name = "crush"
     label = "Crush"
     version = 1
     roots: tuple[str, ...] = ("$CRUSH_GLOBAL_DATA", "$XDG_DATA_HOME/crush", "~/.local/share/crush", "~/AppData/Local/crush")
-    keeps_days: int | None = None
     lacks = ("tokens of a request",)
-    refused: Sequence[ReadError] = ()
-    """What the last `discover` could not look at: nothing below these paths is known to be gone."""
 
-    def find_roots(self, env: Mapping[str, str]) -> list[Path]:
-        return usual_roots(self.roots, env)
+    def databases(self, root: str, refused: list[ReadError]) -> Iterable[str]:
+        return [*_listed(root), *_paths(root, (FILE,), refused)]
 
-    def discover(self, root: Path) -> Iterator[Source]:
-        self.refused = refused = list[ReadError]()
-        places = dict.fromkeys([*_listed(str(root)), *_paths(str(root), (FILE,), refused)])
-        for path in places:
-            if os.path.isfile(path) and path.isprintable():
-                yield from self._sessions(path, str(root), refused)
+    def found(self, db: apsw.Connection, only: str | None) -> Iterator[tuple[str, int, int]]:
+        return _found(db, only)
 
-    def _sessions(self, path: str, root: str, refused: list[ReadError], only: str | None = None) -> list[Source]:
-        try:
-            with reading(path) as db:
-                return [
-                    Source(agent=self.name, path=os.path.join(path, id_), root=root, size=count * UNIT, mtime_ns=mark)
-                    for id_, count, mark in _found(db, only)
-                ]
-        except ReadError as error:
-            refused.append(error)
-            return []
-
-    def refresh(self, source: Source) -> Source | None:
-        """The source as it is now; None when it is gone. Its path is not that of a file."""
-        path, id_ = os.path.split(source.path)
-        return next(iter(self._sessions(path, source.root, [], id_)), None) if os.path.isfile(path) else None
-
-    def follows(self, source: Source, since: Position) -> bool:
-        path, id_ = os.path.split(source.path)
-        try:
-            with reading(path) as db:
-                return (since.head, since.tail) == _identity(db, id_, since.records)
-        except ReadError as error:
-            return is_passing(error)
-
-    def position(self, source: Source, offset: int, records: int) -> Position:
-        path, id_ = os.path.split(source.path)
-        with reading(path) as db:
-            head, tail = _identity(db, id_, records)
-        return Position(offset=offset, head=head, tail=tail, records=records)
+    def outline(self, db: apsw.Connection, session: str, count: int) -> tuple[str, str]:
+        sql = "select id, rowid from messages where session_id = ? order by created_at, rowid limit ?"
+        found: list[Any] = db.execute(sql, (session, count)).fetchall()
+        return "\n".join(str(id_) for id_, _ in found), repr(_last(db, found[-1][1])[1:]) if found else ""
 
     def read(self, source: Source, since: Position | None) -> Iterator[Record]:
         """What is told of the session, then every finished message after the position."""
@@ -122,9 +87,6 @@ class Adapter:
 
         return without_pictures(line)
 
-    def resume(self, session: Session) -> list[str] | None:
-        return None
-
 
 adapter = Adapter()
 
@@ -153,7 +115,7 @@ def _found(db: apsw.Connection, only: str | None) -> Iterator[tuple[str, int, in
     sql = f"select session_id, count(*), max(rowid) from messages {where} group by session_id"
     listing: list[Any] = db.execute(sql, given).fetchall()
     for id_, count, last in listing:
-        if not isinstance(id_, str) or id_.startswith("title-") or not id_.isprintable() or os.path.basename(id_) != id_:
+        if not isinstance(id_, str) or id_.startswith("title-"):
             continue
         row = db.execute("select updated_at from sessions where id = ?", (id_,)).fetchone()
         if row is not None:
@@ -179,16 +141,6 @@ def _finished(db: apsw.Connection, session: str) -> int:
         return 0
     changed, _, is_open = _last(db, found[-1][0])
     return len(found) - (is_open and not _is_stale(changed))
-
-
-def _identity(db: apsw.Connection, session: str, count: int) -> tuple[bytes, bytes]:
-    """What tells whether the first so many messages are the same; and whether the last of them has not changed since."""
-    sql = "select id, rowid from messages where session_id = ? order by created_at, rowid limit ?"
-    found: list[Any] = db.execute(sql, (session, count)).fetchall()
-    latest = repr(_last(db, found[-1][1])[1:]) if found else ""
-    outline = "\n".join(str(id_) for id_, _ in found)
-    head, tail = (blake2b(text.encode("utf-8", "replace"), digest_size=16).digest() for text in (outline, latest))
-    return head, tail
 
 
 def _opened(data: bytes) -> bytes:
