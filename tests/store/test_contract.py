@@ -667,3 +667,48 @@ def test_sessions_with_several_ways_on_are_known(store: Store, agent: Agent, ano
     agent.put(line(id="a"), line(id="b", up="a"), line(id="c", up="a"))
     another.put(line(id="d"), line(id="e", up="d"))
     assert store.rewound() == {"toy:s1"}
+
+
+def test_several_segments_at_once_are_what_each_of_them_is(store: Store, agent: Agent, another: Agent) -> None:
+    agent.put(line(id="a", text="apple " * 20_000), line(id="b", text="apple pie", files=["a.py"]))
+    another.put(line(id="c", text="apple cake"))
+    ids = store.postings("apple")
+    assert len(ids) == 3
+    assert store.segments([*ids, ids[-1] + 1]) == {id_: store.segment(id_) for id_ in ids}
+    assert store.segments([]) == {}
+
+
+def test_what_is_read_in_a_snapshot_is_of_one_moment(url: str, store: Store, agent: Agent, another: Agent) -> None:
+    agent.put(line(id="a", text="apple pie"))
+    reader = open_store(url, read_only=True)
+    with reader.snapshot():
+        before = reader.postings("apple"), reader.postings("apple pie"), dict(reader.sizes())
+        another.put(line(id="b", text="apple pie"))
+        with reader.snapshot():  # One in another is the same one.
+            assert (reader.postings("apple"), reader.postings("apple pie"), dict(reader.sizes())) == before
+    assert [len(reader.postings(term)) for term in ("apple", "apple pie")] == [2, 2]
+    assert len(reader.sizes()) == 2
+    reader.close()
+
+
+def test_batches_put_together_are_kept_as_when_put_one_by_one(store: Store, toy: Toy, tmp_path: Path) -> None:
+    """New ones, one that goes on, a copy, a session from two sources, and what was forgotten."""
+    store.forget(["toy:gone"], datetime.now(UTC))
+    agents = {name: Agent(store, toy, tmp_path / "toy" / f"{name}.jsonl") for name in ("new", "old", "then", "more", "gone")}
+    agents["old"].put(line(id="a", text="apple"))
+    agents["new"].write(line(id="b", text="apple"), line(id="x", up="b", alias=True), line(id="c", up="x", text="pear"))
+    agents["old"].write(line(id="d", up="a", text="pear"))
+    agents["then"].write(line(id="b", text="apple"), line(id="e", up="b", text="plum"))
+    agents["more"].write(line(s="new", id="f", up="c", text="plum"))
+    agents["gone"].write(line(id="g", text="gone"))
+    batches = [one.batch() for one in agents.values()]
+    with store.transaction(), store.together(batches):
+        done = [store.put(batch) for batch in batches]
+        assert store.put(batches[0]).events == 0, "the second time nothing"
+    assert [put.events for put in done] == [2, 1, 2, 1, 0]
+    assert store.bodies("toy:new") == {0: "apple", 1: "pear", BLOCK: "plum"}
+    assert store.bodies("toy:old") == {0: "apple", 1: "pear"}
+    assert store.bodies("toy:then") == {0: "apple", 1: "plum"}
+    assert [event.parent_seq for event in store.events("toy:new")] == [None, 0, 1]
+    assert sorted(len(store.postings(word)) for word in ("apple", "pear", "plum", "gone")) == [0, 2, 2, 2]
+    assert store.session("toy:gone") is None

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import groupby
+from itertools import groupby, islice
 
 from .. import adapters
 from ..errors import StoreError
@@ -65,7 +65,8 @@ def search(
     session has every word, those with the most and rarest. For a few events of each only its best segment is read; for more,
     as many as it takes. `proofs` in place of PROOFS. Raises QueryError, and NotFound when no session is meant by session:."""
     began = time.perf_counter()
-    answer = _Search(store, parse(text) if isinstance(text, str) else text, events, proofs or PROOFS).run(limit, sort)
+    with store.snapshot():
+        answer = _Search(store, parse(text) if isinstance(text, str) else text, events, proofs or PROOFS).run(limit, sort)
     answer.seconds = time.perf_counter() - began
     return answer
 
@@ -124,6 +125,8 @@ class _Search:
         self.store, self.query, self.events, self.most_proofs = store, query, events, most_proofs
         self.enough = 1 if events <= EVENTS else events  # A few are taken from where the best ones are.
         self.proofs = 0
+        self.read: dict[int, tuple[bytes, list[SegmentEvent]]] = {}
+        """Segments that will be looked at next."""
         self.is_partial = self.is_cut_short = self.is_damaged = False
         self.unwanted: list[_Word] = []
         self.is_picky = bool(query.without) or query.events != Chosen()
@@ -241,7 +244,7 @@ class _Search:
         found: dict[int, tuple[int, float, list[EventHit], list[str]]] = {}
         late: list[tuple[int, tuple[int, float]]] = []
         most = SHARE if len(sessions) > 1 else self.most_proofs
-        for rank, (number, score) in enumerate(self._in_order(words, sessions, limit, sort)):
+        for rank, (number, score) in enumerate(self._fetched(words, narrow, self._in_order(words, sessions, limit, sort), limit)):
             if len(found) >= limit or self.is_partial:
                 break
             looked = self._look(words, narrow, number, most, is_loose=is_loose)
@@ -262,6 +265,17 @@ class _Search:
             for _, (number, score, events, missing) in sorted(found.items())
             if number in lines
         ]
+
+    def _fetched(
+        self, words: list[_Word], narrow: list[int] | None, ranked: Iterator[tuple[int, float]], limit: int
+    ) -> Iterator[tuple[int, float]]:
+        """The same, with the best segment of each read before it is asked for: many at once."""
+        while some := list(islice(ranked, max(0, limit))):
+            self._fetch(segment for number, _ in some for segment in self._segments(words, narrow, number)[:1])
+            yield from some
+
+    def _fetch(self, segments: Iterable[int]) -> None:
+        self.read = self.store.segments(list(segments), files=bool(self.query.events.files))
 
     def _in_order(self, words: list[_Word], sessions: set[int], limit: int, sort: str) -> Iterator[tuple[int, float]]:
         if sort == "newest":
@@ -336,6 +350,8 @@ class _Search:
 
     def _segment(self, segment: int) -> tuple[bytes, list[SegmentEvent]] | None:
         """What a segment has; None when it was forgotten meanwhile, or is damaged: then its session is found, but not shown."""
+        if segment in self.read:
+            return self.read.pop(segment)
         try:
             return self.store.segment(segment, files=bool(self.query.events.files))
         except StoreError:

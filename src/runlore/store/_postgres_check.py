@@ -22,11 +22,15 @@ class PostgresChecker(PostgresNew, Checker):
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
+        if self.db.in_transaction:
+            yield
+            return
         self.db.begin(SNAPSHOT)
         try:
-            self._one("select 1")  # The moment is that of the first read.
+            self._moment = self._version()  # The moment is that of the first read.
             yield
         finally:
+            self._moment = None
             self.db.rollback()
 
     def rows(self, sql: str, bindings: Sequence[Any] = ()) -> list[Row]:
@@ -36,6 +40,7 @@ class PostgresChecker(PostgresNew, Checker):
             if self.db.in_transaction and not self._depth:  # The server ends a snapshot with the first error; the next look has another.
                 self.db.rollback()
                 self.db.begin(SNAPSHOT)
+                self._moment = None
             raise
 
     def check_file(self, *, full: bool = False) -> list[tuple[str, bool]]:

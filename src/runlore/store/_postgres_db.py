@@ -108,17 +108,23 @@ class Database:
         waiting, self._later = self._later, []
         with self.told():
             if not waiting:
-                return self._connection.execute(translate(sql), _bind(sql, bindings))
+                return self._connection.execute(translate(sql), _bind(sql, bindings), binary=True)
             with self._connection.pipeline():
                 for early, values in waiting:
                     self._last = self._connection.execute(translate(early), _bind(early, values))
-                return self._connection.execute(translate(sql), _bind(sql, bindings))
+                return self._connection.execute(translate(sql), _bind(sql, bindings), binary=True)
+
+    def script(self, sql: str) -> None:
+        """Several statements, without values."""
+        self.flush()
+        with self.told():
+            self._connection.execute(sql)
 
     def ask(self, questions: Sequence[tuple[str, Sequence[Any]]]) -> list[list[Any]]:
         """The answers to several questions, in one round trip."""
         self.flush()
         with self.told(), self._connection.pipeline():
-            cursors = [self._connection.execute(translate(sql), _bind(sql, values)) for sql, values in questions]
+            cursors = [self._connection.execute(translate(sql), _bind(sql, values), binary=True) for sql, values in questions]
             return [cursor.fetchall() for cursor in cursors]
 
     def flush(self) -> None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+import sys
+from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -12,7 +15,8 @@ import zstandard
 
 from ..errors import StoreError
 from . import Filter, Resume, SegmentEvent
-from ._postgres_db import Database, array
+from ._postgres_db import Database
+from ._postgres_db import array as array_of
 from ._postgres_words import COLUMNS, PROVED, Asked, ask, columns_with
 from ._sql_read import Reader
 from .pieces import ERROR, segment_event, unpack
@@ -45,6 +49,9 @@ class PostgresReader(Reader):
     machine: str | None
     author: str
     _counted: tuple[Any, dict[int, int]] | None = None
+    _moment: str | None = None
+    """Within a snapshot, its version."""
+    _known_words: tuple[str, dict[Asked, dict[str, array[int]]]] = ("", {})
     _phrases: tuple[str, dict[Asked, dict[int, frozenset[str]]]] = ("", {})
     _seen: Seen | None = None
     """While this store alone may write, what was asked of the database need not be asked again."""
@@ -54,7 +61,7 @@ class PostgresReader(Reader):
     epoch_of = "floor(extract(epoch from {}::timestamptz))::bigint"
 
     def ids(self, numbers: Iterable[int]) -> str:
-        return array(numbers)
+        return array_of(numbers)
 
     def glob(self, column: str, pattern: str, *, is_part: bool = False) -> tuple[str, str]:
         return f"{column} ~ ?", as_regex(pattern, is_part=is_part)
@@ -94,6 +101,10 @@ class PostgresReader(Reader):
         (found,) = self._one(f"select array_agg(number) from sessions {where}", bindings)
         return set(found or ())
 
+    def _version(self) -> str:
+        """Which transactions have ended: another when one has written."""
+        return self._moment or str(self._one("select pg_current_snapshot()::text")[0])
+
     # ── the index ────────────────────────────────────────────────────────────────────────────────────────────────────
     def postings(self, term: str, *, prefix: bool = False, column: str | None = None) -> list[int]:
         asked = ask(term, prefix=prefix)
@@ -102,14 +113,28 @@ class PostgresReader(Reader):
         columns = COLUMNS[:2] if column == "said" else (column,) if column else COLUMNS
         if asked.phrase is not None:
             return [id_ for id_, places in self._proved(asked).items() if not places.isdisjoint(columns)]
-        where = " or ".join(f"{name} @@ ?1::tsquery" for name in columns)
-        (found,) = self._one(f"select array_agg(id) from search where {where}", (asked.query,))
-        return sorted(set(found or ()))
+        found = self._found(asked)
+        return sorted(set().union(*(found[name] for name in columns)))
+
+    def _found(self, asked: Asked) -> dict[str, array[int]]:
+        """The segments that have a word, by column. In one round trip for all columns, and remembered within a snapshot: a search asks for
+        the same word in several."""
+        known = self._known_words
+        if self._moment is not None and known[0] == self._moment and asked in known[1]:
+            return known[1][asked]
+        # Packed, because reading a number costs the client more than finding it costs the server.
+        sql = ", ".join(f"(select string_agg(int8send(id), '') from search where {name} @@ ?1::tsquery)" for name in COLUMNS)
+        found = {name: _numbers(ids) for name, ids in zip(COLUMNS, self._one(f"select {sql}", (asked.query,)), strict=True)}
+        if self._moment is not None:
+            if known[0] != self._moment or len(known[1]) >= REMEMBERED:
+                known = self._known_words = self._moment, {}
+            known[1][asked] = found
+        return found
 
     def _proved(self, asked: Asked) -> dict[int, frozenset[str]]:
         """The segments that have a phrase, ascending, and in which columns. Remembered until something is written: a search asks for the
         same phrase in several columns."""
-        (version,) = self._one("select pg_current_snapshot()::text")
+        version = self._version()
         if self._phrases[0] != version or len(self._phrases[1]) >= REMEMBERED:
             self._phrases = version, {}
         known = self._phrases[1]
@@ -125,7 +150,7 @@ class PostgresReader(Reader):
         sql = "select id, stream from search where session = any(?::bigint[]) and id = any(?::bigint[]) and part = 0"
         for at in range(0, len(ids), PROVED):
             some = ids[at : at + PROVED]
-            for id_, stream in self._all(sql, (array({id_ >> 20 for id_ in some}), array(some))):
+            for id_, stream in self._all(sql, (array_of({id_ >> 20 for id_ in some}), array_of(some))):
                 try:
                     places = columns_with(stream, phrase)
                 except zstandard.ZstdError:
@@ -134,28 +159,32 @@ class PostgresReader(Reader):
                     yield id_, places
 
     def segment(self, id: int, *, files: bool = True) -> tuple[bytes, list[SegmentEvent]] | None:
+        found = self._segment_rows([id], files)
+        return _segment(found[0][1:]) if found else None
+
+    def segments(self, ids: Sequence[int], *, files: bool = True) -> dict[int, tuple[bytes, list[SegmentEvent]]]:
+        found = {}
+        for id_, *row in self._segment_rows(ids, files) if ids else ():
+            with suppress(StoreError):
+                found[id_] = _segment(row)
+        return found
+
+    def _segment_rows(self, ids: Sequence[int], files: bool) -> list[Any]:
         # One statement, so that the rows are of this body, even when another process derives the session again meanwhile.
         names = ("seq", "kind", "ts", "tool", f"flags & {ERROR}", "rest" if files else "null::bytea", '"offset"', "length")
         arrays = ", ".join(f"array_agg(e.{name} order by seq)" if name[0] != "n" else f"array_agg({name})" for name in names)
         sql = (
-            f"select s.length, s.hash, s.body, l.* from segments s, lateral (select {arrays} from events e where e.session = s.session"
-            ' and e.seq between s.first_seq and s.last_seq and e."offset" is not null) l where s.session = ? and s.id = ?'
+            f"select s.id, s.length, s.hash, s.body, l.* from segments s, lateral (select {arrays} from events e"
+            ' where e.session = s.session and e.seq between s.first_seq and s.last_seq and e."offset" is not null) l'
+            " where s.session = any(?::bigint[]) and s.id = any(?::bigint[])"
         )
-        row = self._one(sql, (id >> 20, id))
-        if row is None:
-            return None
-        length, hash_, body, *columns = row
-        try:
-            events = [segment_event(event) for event in zip(*columns, strict=True)] if columns[0] else []
-            return unpack(body, length, hash_), events
-        except (UnicodeDecodeError, msgspec.MsgspecError) as error:  # A flipped bit.
-            raise StoreError(f"events of a segment are damaged ({error}); run `runlore doctor`") from None
+        return self._all(sql, (array_of({id_ >> 20 for id_ in ids}), array_of(ids)))
 
     def segment_count(self) -> int:
         return sum(self.sizes().values())
 
     def sizes(self) -> dict[int, int]:
-        (version,) = self._one("select pg_current_snapshot()::text")  # Which transactions have ended: another when one has written.
+        version = self._version()
         if self._counted is None or self._counted[0] != version:
             (found,) = self._one("select array_agg(session) from segments")
             self._counted = version, Counter(found or ())
@@ -185,6 +214,23 @@ class PostgresReader(Reader):
             " where relkind = 'r' and relnamespace = current_schema()::regnamespace"
         )
         return int(self._one(sql)[0])
+
+
+def _segment(row: Sequence[Any]) -> tuple[bytes, list[SegmentEvent]]:
+    length, hash_, body, *columns = row
+    try:
+        events = [segment_event(event) for event in zip(*columns, strict=True)] if columns[0] else []
+        return unpack(body, length, hash_), events
+    except (UnicodeDecodeError, msgspec.MsgspecError) as error:  # A flipped bit.
+        raise StoreError(f"events of a segment are damaged ({error}); run `runlore doctor`") from None
+
+
+def _numbers(packed: bytes | None) -> array[int]:
+    """Numbers as the network sends them, 8 bytes each."""
+    numbers = array("q", packed or b"")
+    if sys.byteorder == "little":
+        numbers.byteswap()
+    return numbers
 
 
 def as_regex(pattern: str, *, is_part: bool = False) -> str:

@@ -37,6 +37,9 @@ class SqliteChecker(SqliteWriter, Checker):
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
+        if self.db.in_transaction:
+            yield
+            return
         self.db.execute("begin")
         try:
             self.rows("select 1 from sqlite_schema limit 1")  # The moment is that of the first read.

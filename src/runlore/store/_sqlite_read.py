@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import apsw
@@ -65,6 +66,14 @@ class SqliteReader(Reader):
             return unpack(body, length, hash_), [segment_event(row) for row in rows]
         except (UnicodeDecodeError, msgspec.MsgspecError) as error:  # A flipped bit.
             raise StoreError(f"events of a segment are damaged ({error}); run `runlore doctor`") from None
+
+    def segments(self, ids: Sequence[int], *, files: bool = True) -> dict[int, tuple[bytes, list[SegmentEvent]]]:
+        found = {}
+        for id_ in ids:
+            with suppress(StoreError):
+                if (data := self.segment(id_, files=files)) is not None:
+                    found[id_] = data
+        return found
 
     def segment_count(self) -> int:
         (count,) = self._one("select count(*) from segments")

@@ -58,7 +58,7 @@ class PostgresStore(PostgresTaker, Forgetter):
     def _migrate_server(self, read_only: bool) -> None:
         steps = migrations(MIGRATIONS)
         newest = steps[-1][0]
-        version = self._version()
+        version = self._format()
         if version > newest:
             raise StoreTooNew(f"{self.url} was made by a newer runlore (format {version}, this one knows {newest}); update runlore")
         if version == newest:
@@ -68,16 +68,15 @@ class PostgresStore(PostgresTaker, Forgetter):
             raise StoreError(f"{self.url}: {missing}")
         with self.transaction():
             self._lock(_MIGRATE)
-            version = self._version()  # Another process may have done it while this one waited.
+            version = self._format()  # Another process may have done it while this one waited.
             if version == 0 and self._is_there("sessions"):
                 raise StoreError(f"{self.url} is a database of something else; name another, or a schema: ?options=-csearch_path%3Dname")
             for number, sql in steps:
                 if number > version:
-                    self.db.execute(sql)
+                    self.db.script(sql)
                     self.db.execute("insert into migrations values (?, now())", (number,))
-                    self.db.flush()  # A statement that is many goes alone.
 
-    def _version(self) -> int:
+    def _format(self) -> int:
         if self._one("select current_schema()")[0] is None:
             raise StoreError(f"{self.url}: the schema of its search_path does not exist; create it first")
         if not self._is_there("migrations"):
