@@ -148,8 +148,10 @@ def load(env: Mapping[str, str] | None = None) -> Config:
     home = Path(env.get("RUNLORE_HOME") or "~/.runlore").expanduser().absolute()
     file = home / FILE
     data = _read(file)
-    data["home"] = str(home)
-    data["store"] = env.get("RUNLORE_STORE") or data.get("store") or str(home / "runlore.db")
+    store = env.get("RUNLORE_STORE") or data.get("store") or str(home / "runlore.db")
+    if not data:
+        return Config(home=home, store=store)
+    data |= {"home": str(home), "store": store}
     try:
         return msgspec.convert(data, Config, dec_hook=_decode)
     except msgspec.ValidationError as error:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
-from hashlib import blake2b
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 import msgspec
 
 from . import adapters
+from ._hash import blake2b
 from .adapters import Adapter, Facts, Normalized, Position, Record, Source
 from .config import Config, make_home
 from .errors import ReadError

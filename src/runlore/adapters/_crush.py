@@ -6,11 +6,11 @@ import os
 import re
 from collections.abc import Iterable
 from datetime import datetime
-from hashlib import blake2b
 from typing import Any, Unpack
 
 import msgspec
 
+from .._hash import blake2b
 from ..model import Relation, SessionEvent
 from . import Facts, Normalized, Record, Skip, Source
 from ._fold import AllFields, keep, load

@@ -16,12 +16,12 @@ import types
 import typing
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
+from .._hash import blake2b
 from ..errors import ReadError
 from ..model import Session
 from . import Position, Record, Source, usual_roots

@@ -23,12 +23,12 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Iterable, Iterator
-from hashlib import blake2b, sha256
 from pathlib import Path
 from typing import BinaryIO
 
 import msgspec
 
+from .._hash import blake2b
 from ..errors import ReadError
 from ..model import Session
 from . import Normalized, Position, Record, Source
@@ -182,6 +182,8 @@ def _place_of(folder: str) -> str | None:
     own = os.path.basename(folder)
     if noted := read_small(os.path.join(folder, ".project_root"), SMALL):
         return noted.decode("utf-8", "replace").strip() or None
+    from hashlib import sha256  # Few get here, and it brings OpenSSL.
+
     home = os.path.dirname(os.path.dirname(folder))
     places: dict[str, str] = {}
     for name in ("projects.json", "trustedFolders.json"):

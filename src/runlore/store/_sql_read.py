@@ -238,9 +238,9 @@ class Reader(Speaker):
     def sources(self, agent: str | None = None) -> dict[str, SourceState]:
         sql = (
             'select number, agent, path, root, machine, size, mtime_ns, inode, "offset", head, tail, records, adapter_version,'
-            f" redact_version, missing_at, problem from sources where {self.mine[0]} and agent = coalesce(?, agent)"
+            f" redact_version, missing_at, problem from sources where {self.mine[0]}{'' if agent is None else ' and agent = ?'}"
         )
-        rows = self._all(sql, (*self.mine[1], agent))
+        rows = self._all(sql, self.mine[1] if agent is None else (*self.mine[1], agent))
         found = {}
         for number, name, path, root, machine, size, mtime, inode, offset, head, tail, records, *rest in rows:
             found[path] = SourceState(

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from hashlib import blake2b
 from typing import Any, Protocol
 
 import msgspec
 import zstandard
 
+from .._hash import blake2b
 from ..adapters import Facts, Record, read_loosely
 from ..errors import StoreError
 from ..model import BLOCK, SessionEvent, Tests, Usage, format_time, is_own, parse_time, shorten

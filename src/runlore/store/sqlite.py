@@ -73,15 +73,14 @@ class SqliteStore(SqliteChecker, Forgetter):
         self._migrate(version, read_only)
 
     def _migrate(self, version: int, read_only: bool) -> None:
-        steps = migrations(MIGRATIONS)
-        newest = steps[-1][0]
+        newest = max(int(name[:4]) for name in os.listdir(MIGRATIONS) if name[:4].isdecimal())
         if version > newest:
             raise StoreTooNew(f"{self.path} was made by a newer runlore (format {version}, this one knows {newest}); update runlore")
         if version == newest:
             return
         if read_only:
             raise StoreError(f"{self.path} is of an older format; run `runlore sync` once to bring it up to date")
-        for number, sql in steps:
+        for number, sql in migrations(MIGRATIONS):
             if number > version:
                 with self.transaction():
                     # Another process may have done it while this one waited for the lock.

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
-from hashlib import blake2b
 from typing import Unpack
 
 import msgspec
 
+from ..._hash import blake2b
 from ...model import SessionEvent, Usage
 from .. import Facts, Normalized, Record, Skip, Source
 from .._fold import Fields, keep, load

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from hashlib import blake2b
 from typing import Any
 
+from ..._hash import blake2b
 from ...model import Tier
 from .._tools import blob_reference, text_of
 from .lines import Block, Counts, Total
