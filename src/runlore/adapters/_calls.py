@@ -18,8 +18,15 @@ _HEADLINES = (
     "command", "cmd", "pattern", "query", *PATHS, "url", "description", "prompt", "objective", "instructions", "skill", "name",
 )  # fmt: skip
 _COMMANDS = ("command", "cmd", "script")
-_CHANGES = (("old_string", "new_string"), ("oldText", "newText"), ("old_str", "new_str"), ("before", "after"), ("old", "new"))
-_CONTENTS = ("content", "file_text", "contents")
+_CHANGES = (
+    ("old_string", "new_string"),
+    ("oldText", "newText"),
+    ("old_str", "new_str"),
+    ("oldString", "newString"),
+    ("before", "after"),
+    ("old", "new"),
+)
+_CONTENTS = ("content", "file_text", "contents", "code")
 _HUNK = re.compile(r"^@@", re.MULTILINE)
 _PATCHED = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.+?)[ \r]*$", re.MULTILINE)
 MOST_FILES = 100  # Of one patch.

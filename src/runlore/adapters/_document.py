@@ -6,7 +6,8 @@ is not whole is being written: it is read again when it has changed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -44,6 +45,54 @@ class Documents(JsonLines):
         found = self.parts(source, load_document(source.path))
         first = since.offset if since else 0
         yield from (Record(to_json(item), n, None, None, n + 1) for n, item in enumerate(found[first:], first))
+
+
+class Growing(JsonLines):
+    """The same for an agent whose files must be read as a whole to be understood, and grow all the same: as long as the records that
+    were read are still what they were, only those that follow are read on."""
+
+    _held: tuple[tuple[str, int, int], list[Record], list[bytes]] | None = None
+    """What the last source holds: whether it goes on, what is new, and up to where are asked one after another."""
+
+    def whole(self, source: Source) -> tuple[list[Record], list[bytes]]:
+        """What is told beside the records of a source, and all that is finished of these, as JSON. Raises ReadError or OSError."""
+        raise AssertionError("the agent's own adapter has it")
+
+    def follows(self, source: Source, since: Position) -> bool:
+        try:
+            _, records = self._whole(source)
+        except ReadError:
+            return False
+        return len(records) >= since.records and (since.head, since.tail) == _outline(records[: since.records])
+
+    def position(self, source: Source, offset: int, records: int) -> Position:
+        head, tail = _outline(self._whole(source)[1][:records])
+        return Position(offset=offset, head=head, tail=tail, records=records)
+
+    def read(self, source: Source, since: Position | None) -> Iterator[Record]:
+        asides, records = self._whole(source)
+        first = since.records if since else 0
+        if len(records) > first or since:
+            yield from asides
+        yield from (Record(data, n, None, None, n + 1) for n, data in enumerate(records[first:], first))
+
+    def _whole(self, source: Source) -> tuple[list[Record], list[bytes]]:
+        try:
+            stat = os.stat(source.path)
+            key = source.path, stat.st_size, stat.st_mtime_ns
+            if self._held is None or self._held[0] != key:
+                self._held = key, *self.whole(source)
+        except OSError as error:
+            raise ReadError(source.path, reason_of(error)) from error
+        return self._held[1:]
+
+
+def _outline(records: Sequence[bytes]) -> tuple[bytes, bytes]:
+    """What tells whether these are still the same records: the first, and all of them."""
+    whole = blake2b(digest_size=16)
+    for record in records:
+        whole.update(blake2b(record, digest_size=16).digest())
+    return blake2b(records[0] if records else b"", digest_size=16).digest(), whole.digest()
 
 
 def load_document(path: str) -> Any:

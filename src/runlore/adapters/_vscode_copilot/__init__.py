@@ -1,0 +1,1 @@
+"""What the chat sessions of VS Code mean. See `vscode_copilot.py` for the traps."""
