@@ -263,6 +263,11 @@ class Session(_Value, frozen=True, kw_only=True):
     outcome: Outcome = "unknown"
     outcome_evidence: str | None = None
     quality: str | None = None
+    pinned: bool = False
+    """The next four are what people say of it: `runlore mark`."""
+    name: str | None = None
+    tags: tuple[str, ...] = ()
+    note: str | None = None
     cost: Cost = msgspec.field(default_factory=Cost)
     task_ref: str | None = None
     source_path: str | None = None

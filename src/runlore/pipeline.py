@@ -25,7 +25,7 @@ from .config import Config
 from .errors import ConfigError, ReadError, StoreLost
 from .model import Call
 from .places import Places
-from .store import FORGOTTEN, Batch, Filter, PriceRow, Put, SourceState, Store
+from .store import DAMAGED, FORGOTTEN, Batch, Filter, PriceRow, Put, SourceState, Store
 from .tasks import TOGETHER, Runner, Task, groups
 
 if TYPE_CHECKING:
@@ -248,6 +248,9 @@ class _Sync:
             return None if same and state.problem is None else "new"
         adapter = adapters.get(source.agent)
         is_old = state.adapter_version != adapter.version
+        if state.is_evicted and state.adapter_version != DAMAGED:
+            # What was evicted stays so as long as nothing is added. Then it comes back whole: there is nothing to add it to.
+            return None if source.size == old.size and (same or adapter.follows(source, state.position)) else "outdated"
         if same and state.problem is None and not is_old:
             return None
         if not adapter.follows(source, state.position):

@@ -19,6 +19,7 @@ from ..errors import StoreError
 from ..model import Call, Session, SessionEvent
 from ..timeline import Tally
 from .digests import Digests
+from .retention import Retention
 
 if TYPE_CHECKING:
     from .pieces import Cleaner
@@ -67,6 +68,8 @@ class SourceState(msgspec.Struct, kw_only=True):
     redact_version: str
     missing_at: str | None = None
     problem: str | None = None
+    is_evicted: bool = False
+    """Whether something of what was read from it has been evicted: it cannot be gone on with, only derived again."""
 
 
 class Resume(msgspec.Struct, kw_only=True):
@@ -259,6 +262,8 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
     text: str | None = None
     errors: bool = False
     outcome: str | None = None
+    pinned: bool = False
+    tag: str | None = None
     min_usd: float | None = None
     """What it cost at least. A session without a price costs nothing."""
     parents_only: bool = True
@@ -333,7 +338,7 @@ class Taken(msgspec.Struct, kw_only=True):
     """See `digest_rows.ERROR`."""
 
 
-class Store(Digests, Protocol):
+class Store(Digests, Retention, Protocol):
     """What runlore asks of a database. Every write is one transaction; a reader never waits for a writer."""
 
     url: str

@@ -379,7 +379,7 @@ class Writer(Ledger):
             try:
                 for session, block in streams:
                     gone.append((session, block, *self._gone_from(session, block)))
-                    self._take_out(session, block, is_damaged=version == DAMAGED)
+                    self._take_out(session, block, is_damaged=version == DAMAGED or self._is_evicted(session))
                 self._rewind(source)
                 for batch in batches:
                     if any(rows for _, _, rows, _ in gone):
@@ -390,7 +390,16 @@ class Writer(Ledger):
             for session, block, rows, bodies in gone:
                 self._put_back(session, block, rows, bodies)
             self._fold_all(source)
+            # What was evicted is back, unless a part of it came from another source: that has to be there, and to be read again as well.
+            self.db.execute(
+                "update sessions set evicted_at = null where number in (select session from streams where source = ?)"
+                " and not exists (select 1 from streams t where t.session = number and t.source != ? and t.hash != x'')",
+                (source, source),
+            )
         return total
+
+    def _is_evicted(self, session: int) -> bool:
+        return self._one("select 1 from sessions where number = ? and evicted_at is not null", (session,)) is not None
 
     def _gone_from(self, session: int, block: int) -> tuple[list[list[Any]], list[bytes | None]]:
         """The rows and bodies of a block that are no longer in its source: no adapter can derive them again."""

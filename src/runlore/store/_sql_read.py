@@ -21,7 +21,7 @@ from .pieces import LENGTH, OFFSET, SEGMENT_BYTES, SEQ, read_row, unpack, unpack
 
 _EVENT = 'seq, ts, kind, parent_seq, tool, action, flags, exit_code, native_id, call_id, summary, "offset", length, rest'
 LINE = (
-    "uid, flavor, title, repo, domain, cwd, git_branch, model, started_at, ended_at, outcome, task_ref, machine, parent_uid,"
+    "uid, flavor, coalesce(name, title), repo, domain, cwd, git_branch, model, started_at, ended_at, outcome, task_ref, machine, parent_uid,"
     " relation, events, errors, turns, retries, wall_clock_s, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens,"
     " usd, source_path, source_bytes, source_missing_at, ingested_at"
 )
@@ -70,6 +70,7 @@ class Reader(Speaker):
         data = dict(zip(self._columns(), row, strict=True))
         del data["number"], data["uid"]
         cost = {name: data.pop(name) for name in _COSTS}
+        data["pinned"], data["tags"] = bool(data["pinned"]), msgspec.json.decode(data["tags"])
         extra = data.pop("extra")
         if extra:
             data.update(msgspec.json.decode(extra))
@@ -241,6 +242,8 @@ class Reader(Speaker):
             f" redact_version, missing_at, problem from sources where {self.mine[0]}{'' if agent is None else ' and agent = ?'}"
         )
         rows = self._all(sql, self.mine[1] if agent is None else (*self.mine[1], agent))
+        evicted = "select distinct source from streams join sessions s on s.number = session where s.evicted_at is not null"
+        bare = {source for (source,) in self._all(evicted)}
         found = {}
         for number, name, path, root, machine, size, mtime, inode, offset, head, tail, records, *rest in rows:
             found[path] = SourceState(
@@ -251,6 +254,7 @@ class Reader(Speaker):
                 redact_version=rest[1],
                 missing_at=rest[2],
                 problem=rest[3],
+                is_evicted=number in bare,
             )
         return found
 
@@ -374,8 +378,12 @@ class Reader(Speaker):
         if chosen.until is not None:
             add("started_at < ?", format_time(chosen.until))
         if chosen.text is not None:
-            has = (f"{self.instr}(lower(coalesce({column}, '')), ?) > 0" for column in ("title", "cwd"))
-            add(f"({' or '.join(has)})", *[chosen.text.lower()] * 2)
+            has = (f"{self.instr}(lower(coalesce({column}, '')), ?) > 0" for column in ("title", "name", "cwd"))
+            add(f"({' or '.join(has)})", *[chosen.text.lower()] * 3)
+        if chosen.pinned:
+            add("pinned = 1")
+        if chosen.tag is not None:
+            add(f"{self.instr}(tags, ?) > 0", msgspec.json.encode(chosen.tag).decode())
         if chosen.errors:
             add("errors > 0")
         if chosen.min_usd is not None:

@@ -173,6 +173,11 @@ def with_origin(row: Sequence[Any], origin: str | None, summary: str | None = No
     return [*row[:SUMMARY], row[SUMMARY] if origin else summary, None, None, _encode_rest(copy)]
 
 
+def without_body(row: Sequence[Any]) -> list[Any]:
+    """The row with its body still to be placed."""
+    return [*row[:OFFSET], None, None, row[REST]]
+
+
 def with_record(row: Sequence[Any], record: int | None) -> bytes:
     """The rest of a row whose native record has another number now."""
     return _encode_rest(msgspec.structs.replace(_decode_rest(row[REST]), record=record))

@@ -23,8 +23,8 @@ from ._postgres_copy import PostgresTaker
 from ._postgres_db import PATIENCE_S, Database, array
 from ._postgres_read import Seen
 from ._sql import migrations
-from ._sql_forget import Forgetter
 from ._sql_put import Again
+from ._sql_retain import Evictor
 from .pieces import Cleaner
 
 MIGRATIONS = Path(__file__).parent / "migrations" / "postgres"
@@ -35,7 +35,7 @@ _WRITE, _MIGRATE, _DIVIDE, _SYNC = range(1, 5)
 """What a lock is for."""
 
 
-class PostgresStore(PostgresTaker, Forgetter):
+class PostgresStore(PostgresTaker, Evictor):
     """See `Store`: the methods are described there."""
 
     def __init__(self, url: str, *, read_only: bool = False, machine: str | None = None, author: str | None = None) -> None:
@@ -217,6 +217,19 @@ class PostgresStore(PostgresTaker, Forgetter):
         self._lock_for_writing()
         self._emptied.add(session >> 31)
         return super()._redact_block(session, block, cleaner)
+
+    def _evict(self, uid: str, when: datetime) -> None:
+        self._lock_for_writing()
+        number = self._number(uid)
+        if number is not None:
+            self._emptied.add(number >> 31)
+        super()._evict(uid, when)
+
+    def used_bytes(self) -> int:
+        return self._file_bytes()
+
+    def shrink(self) -> None:
+        self.purge()
 
     def purge(self) -> None:
         # Deleted rows keep their bytes until their table is written anew. That locks it, so only what was deleted from is.

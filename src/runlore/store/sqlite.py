@@ -18,14 +18,14 @@ import apsw
 from ..errors import StoreBusy, StoreError, StoreTooNew
 from . import FORGOTTEN
 from ._sql import migrations
-from ._sql_forget import Forgetter
+from ._sql_retain import Evictor
 from ._sql_put import Again
 from ._sqlite_check import SqliteChecker
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 
 
-class SqliteStore(SqliteChecker, Forgetter):
+class SqliteStore(SqliteChecker, Evictor):
     """See `Store`: the methods are described there."""
 
     machine: str | None = None
@@ -176,6 +176,17 @@ class SqliteStore(SqliteChecker, Forgetter):
                 row = {**row, "path": f"{row['machine']}:{row['path']}"}
                 found = self._one(sql, (row["agent"], row["path"]))
             return self._take_source(row, None if found is None else int(found[0]))
+
+    def used_bytes(self) -> int:
+        return int((self.db.pragma("page_count") - self.db.pragma("freelist_count")) * self.db.pragma("page_size"))
+
+    def shrink(self) -> None:
+        try:
+            self.db.execute("insert into search(search) values ('optimize')")
+            self.db.execute("pragma incremental_vacuum")
+            self.db.pragma("wal_checkpoint", "truncate")
+        except apsw.Error as error:
+            raise StoreError(f"{self.path}: {error}; the room of what was dropped is used again, but not given back") from None
 
     def purge(self) -> None:
         # Deleted pages keep their old bytes until they are overwritten, and so does the index.

@@ -1,0 +1,74 @@
+"""What a store must answer about what may leave it, and how it leaves. What is to leave is decided elsewhere: see `retain`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Protocol
+
+import msgspec
+
+
+class Weight(msgspec.Struct, frozen=True, gc=False):
+    """What a session takes up, and what is to be known before it may leave."""
+
+    uid: str
+    parent_uid: str | None
+    title: str | None
+    ended_at: str | None
+    events: int
+    is_pinned: bool
+    is_covered: bool
+    """Whether its digest covers all that is stored of it."""
+    is_evicted: bool
+    is_shown_elsewhere: bool
+    """Whether a session that has not been evicted refers to what happened here: its text would go as well."""
+    body_bytes: int
+    """What its bodies take, packed."""
+
+
+class Bulk(msgspec.Struct, frozen=True, gc=False):
+    """The native records that are kept of a source, packed, and the sessions that they are of."""
+
+    source: int
+    path: str
+    size: int
+    uids: tuple[str, ...]
+
+
+class Marks(msgspec.Struct, frozen=True, kw_only=True):
+    """What people say of a session."""
+
+    pinned: bool = False
+    name: str | None = None
+    tags: tuple[str, ...] = ()
+    note: str | None = None
+
+
+class Retention(Protocol):
+    """The part of a `Store` that is about leaving it."""
+
+    def used_bytes(self) -> int:
+        """How much of the store's file, or of its server's, is in use."""
+
+    def weights(self) -> list[Weight]:
+        """Every session, oldest first."""
+
+    def bulks(self) -> list[Bulk]:
+        """The sources of which native records are kept, oldest first."""
+
+    def drop_records(self, sources: Sequence[int]) -> None:
+        """Drops the native records of these sources. What is derived from them stays."""
+
+    def evict(self, uids: Sequence[str], when: datetime) -> None:
+        """Drops the events of these sessions, and all that is kept of sources with no other. Their digests, calls and numbers stay, and so
+        do the events that a digest cites, cut down to what it keeps of them: they can be found and cited as before."""
+
+    def bring_back(self, uids: Sequence[str]) -> list[str]:
+        """Marks the sources of these, so that the next sync derives what was evicted again. Those of them whose sources are there."""
+
+    def shrink(self) -> None:
+        """Gives back the room of what was dropped."""
+
+    def mark(self, uid: str, marks: Marks) -> None:
+        """What people say of a session from now on."""

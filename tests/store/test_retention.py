@@ -1,0 +1,171 @@
+"""What leaves a store and what stays, on every database."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from runlore.adapters import Source
+from runlore.model import Digest
+from runlore.store import DAMAGED, Filter, Store
+from runlore.store.retention import Marks
+from tests.store.test_contract import Agent
+from tests.toy import Toy, line
+
+NOW = datetime(2027, 1, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+def agent(store: Store, toy: Toy, tmp_path: Path) -> Agent:
+    made = Agent(store, toy, tmp_path / "root" / "s1.jsonl")
+    made.put(
+        line(id="a", text="find the bug in parseHttpUrl"),
+        line(id="b", up="a", text="x" * 5000, kind="tool_result", tokens=5),
+        line(id="c", up="b", text="TypeError: 'NoneType' object is not iterable", kind="tool_result", error=True),
+        line(id="d", up="c", text="found it"),
+    )
+    return made
+
+
+def digest_of(store: Store, uid: str, **fields: object) -> Digest:
+    session = store.session(uid)
+    assert session is not None
+    covers = {"last_seq": session.last_seq, "content_hash": session.content_hash}
+    return Digest.from_dict({"session_uid": uid, "version": 1, "covers": covers, **fields})
+
+
+def cover(store: Store, uid: str = "toy:s1") -> None:
+    excerpts = [{"seq": 2, "text": "TypeError: 'NoneType' object"}]
+    store.put_digest(digest_of(store, uid, goal="find the bug", goal_seq=0, excerpts=excerpts), NOW)
+
+
+def test_a_session_is_covered_by_its_digest_until_it_grows(store: Store, agent: Agent) -> None:
+    [weight] = store.weights()
+    assert (weight.uid, weight.is_covered, weight.is_evicted, weight.is_pinned) == ("toy:s1", False, False, False)
+    assert weight.body_bytes > 0
+    cover(store)
+    assert store.weights()[0].is_covered
+    agent.put(line(id="e", up="d", text="one more"))
+    assert not store.weights()[0].is_covered
+
+
+def test_what_is_evicted_is_listed_and_found_by_what_its_digest_quotes(store: Store, agent: Agent) -> None:
+    cover(store)
+    before = store.session("toy:s1")
+    store.evict(["toy:s1"], NOW)
+    after = store.session("toy:s1")
+    assert before is not None
+    assert after == msgspec.structs.replace(before, evicted_at=NOW)
+    assert [event.seq for event in store.events("toy:s1")] == [0, 2, 3]
+    assert store.bodies("toy:s1") == {0: "find the bug", 2: "TypeError: 'NoneType' object"}
+    assert len(store.postings("typeerror")) == 1
+    assert store.postings("iterable") == []
+    assert [found.uid for found in store.sessions(Filter())] == ["toy:s1"]
+    assert store.digest("toy:s1") is not None
+    assert list(store.records(str(agent.file))) == []
+
+
+def test_evicting_twice_changes_nothing(store: Store, agent: Agent) -> None:
+    cover(store)
+    store.evict(["toy:s1"], NOW)
+    first = store.session("toy:s1"), store.bodies("toy:s1"), store.weights()
+    store.evict(["toy:s1", "toy:nobody"], NOW)
+    assert (store.session("toy:s1"), store.bodies("toy:s1"), store.weights()) == first
+
+
+def test_records_leave_before_what_was_derived_from_them(store: Store, agent: Agent) -> None:
+    [bulk] = store.bulks()
+    assert (bulk.path, bulk.uids) == (str(agent.file), ("toy:s1",))
+    assert bulk.size > 0
+    bodies = store.bodies("toy:s1")
+    store.drop_records([bulk.source])
+    assert store.bulks() == []
+    assert store.bodies("toy:s1") == bodies
+
+
+def test_the_records_of_a_source_stay_while_one_of_its_sessions_does(store: Store, toy: Toy, tmp_path: Path) -> None:
+    both = Agent(store, toy, tmp_path / "root" / "both.jsonl")
+    both.put(line(s="s1", id="a", text="one"), line(s="s2", id="b", text="two"))
+    store.evict(["toy:s1"], NOW)
+    assert [bulk.uids for bulk in store.bulks()] == [("toy:s1", "toy:s2")]
+    store.evict(["toy:s2"], NOW)
+    assert store.bulks() == []
+
+
+def test_what_is_derived_again_has_the_numbers_it_had(store: Store, agent: Agent) -> None:
+    bodies, events = store.bodies("toy:s1"), store.events("toy:s1")
+    cover(store)
+    before = store.session("toy:s1")
+    store.evict(["toy:s1"], NOW)
+    assert store.sources()[str(agent.file)].is_evicted
+    assert store.bring_back(["toy:s1"]) == ["toy:s1"]
+    state = store.sources()[str(agent.file)]
+    assert state.adapter_version == DAMAGED
+    store.rederive(state.number, agent.fresh())
+    after = store.session("toy:s1")
+    assert store.bodies("toy:s1") == bodies
+    assert [msgspec.structs.replace(e, payload_ref=None) for e in store.events("toy:s1")] == [
+        msgspec.structs.replace(e, payload_ref=None) for e in events
+    ]
+    assert before is not None
+    assert after is not None
+    assert (after.evicted_at, after.content_hash, after.is_evictable) == (None, before.content_hash, True)
+    assert not store.sources()[str(agent.file)].is_evicted
+
+
+def test_what_has_no_source_cannot_be_brought_back(store: Store, agent: Agent) -> None:
+    store.evict(["toy:s1"], NOW)
+    store.miss_sources([store.sources()[str(agent.file)].number], NOW)
+    assert store.bring_back(["toy:s1"]) == []
+    session = store.session("toy:s1")
+    assert session is not None
+    assert session.last_seq == 3
+
+
+def test_a_session_that_another_refers_to_is_known(store: Store, agent: Agent, toy: Toy, tmp_path: Path) -> None:
+    fork = Agent(store, toy, tmp_path / "root" / "s2.jsonl")
+    fork.put(line(id="a", text="find the bug in parseHttpUrl"), line(id="z", up="a", text="another way"))
+    assert {weight.uid: weight.is_shown_elsewhere for weight in store.weights()} == {"toy:s1": True, "toy:s2": False}
+    store.evict(["toy:s2"], NOW)
+    assert not any(weight.is_shown_elsewhere for weight in store.weights())
+
+
+def test_room_is_given_back(store: Store, toy: Toy, tmp_path: Path) -> None:
+    import random
+
+    noise = random.Random(1)
+    for n in range(40):
+        text = " ".join(noise.randbytes(6).hex() for _ in range(4000))
+        Agent(store, toy, tmp_path / "root" / f"t{n}.jsonl").put(line(id=f"n{n}", text=text))
+    before = store.used_bytes()
+    store.evict([f"toy:t{n}" for n in range(40)], NOW)
+    store.shrink()
+    assert store.used_bytes() < before / 3
+
+
+def test_marks_stay_through_everything_that_is_read(store: Store, agent: Agent) -> None:
+    store.mark("toy:s1", Marks(pinned=True, name="The bug", tags=("hard", "api"), note="ask Ada"))
+    agent.put(line(id="e", up="d", text="one more"), line(title="Another title"))
+    session = store.session("toy:s1")
+    assert session is not None
+    assert (session.pinned, session.name, session.tags, session.note) == (True, "The bug", ("hard", "api"), "ask Ada")
+    assert session.title == "Another title"
+    assert [found.title for found in store.sessions(Filter())] == ["The bug"]
+    assert store.weights()[0].is_pinned
+    assert [found.uid for found in store.sessions(Filter(tag="api"))] == ["toy:s1"]
+    assert store.sessions(Filter(tag="ap")) == []
+    assert [found.uid for found in store.sessions(Filter(pinned=True))] == ["toy:s1"]
+    store.mark("toy:s1", Marks())
+    assert store.sessions(Filter(pinned=True)) == []
+
+
+def test_source_states_know_no_eviction_elsewhere(store: Store, agent: Agent, toy: Toy, tmp_path: Path) -> None:
+    other = Agent(store, toy, tmp_path / "root" / "s2.jsonl")
+    other.put(line(id="q", text="something else"))
+    store.evict(["toy:s1"], NOW)
+    states = store.sources()
+    assert [states[str(path)].is_evicted for path in (agent.file, other.file)] == [True, False]
+    assert isinstance(states[str(other.file)].source, Source)
