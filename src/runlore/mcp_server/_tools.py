@@ -104,6 +104,7 @@ def _nothing(store: Store, config: Config) -> list[str]:
 def sessions(store: Store, config: Config, args: ask.Sessions, place: Place | None) -> Found:
     chosen = Filter(
         **{name: getattr(args, name) or None for name in ("agent", "repo", "cwd", "branch", "model", "text")},
+        pinned=False,
         since=_moment(args.since),
         until=_moment(args.until),
         errors=args.errors,

@@ -21,9 +21,9 @@ from .pieces import LENGTH, OFFSET, SEGMENT_BYTES, SEQ, read_row, unpack, unpack
 
 _EVENT = 'seq, ts, kind, parent_seq, tool, action, flags, exit_code, native_id, call_id, summary, "offset", length, rest'
 LINE = (
-    "uid, flavor, coalesce(name, title), repo, domain, cwd, git_branch, model, started_at, ended_at, outcome, task_ref, machine, parent_uid,"
-    " relation, events, errors, turns, retries, wall_clock_s, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens,"
-    " usd, source_path, source_bytes, source_missing_at, ingested_at"
+    "uid, flavor, coalesce(name, title), repo, domain, cwd, git_branch, model, started_at, ended_at, outcome, task_ref,"
+    " machine, parent_uid, relation, events, errors, turns, retries, wall_clock_s, input_tokens, output_tokens,"
+    " cache_read_tokens, cache_write_tokens, usd, source_path, source_bytes, source_missing_at, ingested_at"
 )
 _COSTS = (
     "input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens", "usd", "wall_clock_s",

@@ -18,8 +18,8 @@ import apsw
 from ..errors import StoreBusy, StoreError, StoreTooNew
 from . import FORGOTTEN
 from ._sql import migrations
-from ._sql_retain import Evictor
 from ._sql_put import Again
+from ._sql_retain import Evictor
 from ._sqlite_check import SqliteChecker
 
 MIGRATIONS = Path(__file__).parent / "migrations"

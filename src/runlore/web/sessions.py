@@ -79,6 +79,7 @@ def asked(params: Mapping[str, str], now: datetime) -> Asked:
         until=until,
         min_usd=_number(given, "min_usd"),
         errors=bool(given.get("errors")),
+        pinned=bool(given.get("pinned")),
         parents_only=not given.get("subagents"),
         **plain,
     )
