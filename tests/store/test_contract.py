@@ -310,6 +310,15 @@ def test_listings_are_filtered_sorted_and_cut(store: Store, agent: Agent, anothe
     assert sorted(store.uids(Filter())) == ["toy:s1", "toy:s2"]
 
 
+def test_sessions_are_labelled_however_many_are_asked_for(store: Store, agent: Agent, another: Agent) -> None:
+    agent.put(line(id="a", text="fix it"))
+    another.put(line(id="b", text="a poem"))
+    both = {"toy:s1": ("toy", "fix it", None), "toy:s2": ("toy", "a poem", None)}
+    assert store.labels(["toy:s1", "toy:s2", "toy:gone"]) == both
+    assert store.labels(["toy:s1", *(f"toy:gone-{n}" for n in range(2000))]) == {"toy:s1": both["toy:s1"]}
+    assert store.labels([]) == {}
+
+
 def test_a_whole_path_is_that_folder_and_what_lies_below(store: Store, agent: Agent) -> None:
     agent.put(line(s="s1", id="a"), line(s="s1/below", id="b"), line(s="s12", id="c"))
     assert sorted(store.uids(Filter(cwd="/work/s1"))) == ["toy:s1", "toy:s1/below"]

@@ -10,11 +10,11 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from msgspec.structs import astuple
+from msgspec.structs import asdict
 
 from .. import query, usage
 from ..model import USD, Call, format_time, parse_time
-from ..store import CallFilter, Filter, SessionLine, Store
+from ..store import CallFilter, Store
 from ..usage import Report, Row, Spent, Status
 from ._out import Column, cells, fit, one_line, paint, screen, table, wrap
 from ._words import brief, count, local, short
@@ -25,30 +25,23 @@ if TYPE_CHECKING:
 
 BAR = 24
 """Columns of the longest bar, where there is room."""
-NAMES = Row.__struct_fields__[:-3]
-FEW = 50
-"""Sessions whose titles are asked for one by one: for more all are read at once."""
 
 
 # ── data ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 def row_data(row: Row) -> dict[str, Any]:
-    *data, units, unpriced, fuzzy = astuple(row)
-    return {
-        **dict(zip(NAMES, data, strict=True)),
-        "total_tokens": row.total_tokens,
-        "usd": units / USD,
-        "unpriced": unpriced,
-        "fuzzy": fuzzy,
-    }
+    data = asdict(row)
+    units, unpriced, fuzzy = data.pop("units"), data.pop("unpriced"), data.pop("fuzzy")
+    data.update(total_tokens=row.total_tokens, usd=units / USD, unpriced=unpriced, fuzzy=fuzzy)
+    return data
 
 
 def as_data(store: Store, made: Report, rows: Sequence[Row], chosen: CallFilter, spent: Sequence[Spent]) -> dict[str, Any]:
     found = [row_data(row) for row in rows]
     if made.by in ("session", "subagent"):
-        lines = lines_of(store, [row.key for row in rows if row.key])
+        known = store.labels([row.key for row in rows if row.key])
         for data in found:
-            line = lines.get(data["key"])
-            data.update(title=line.title if line else None, agent=line.agent if line else None, repo=line.repo if line else None)
+            agent, title, repo = known.get(data["key"], (None, None, None))
+            data.update(title=title, agent=agent, repo=repo)
     total = row_data(made.total)
     del total["key"]
     return {
@@ -83,13 +76,6 @@ def exact(units: int) -> str:
     return f"{units // USD}.{units % USD:012}".rstrip("0").rstrip(".")
 
 
-def lines_of(store: Store, uids: Sequence[str]) -> dict[str, SessionLine]:
-    if len(uids) > FEW:
-        return {line.uid: line for line in store.sessions(Filter(parents_only=False))}
-    found = (store.sessions(Filter(name=uid, parents_only=False)) for uid in uids)
-    return {line.uid: line for lines in found for line in lines}
-
-
 # ── the table ────────────────────────────────────────────────────────────────────────────────────────────────────────
 def as_table(store: Store, made: Report, rows: Sequence[Row], zone: usage.Zone) -> list[str]:
     """Heads, a line for each row with a bar, and the total."""
@@ -114,10 +100,9 @@ def as_table(store: Store, made: Report, rows: Sequence[Row], zone: usage.Zone) 
 
 def names(store: Store, by: str, rows: Sequence[Row], zone: usage.Zone) -> list[str]:
     if by in ("session", "subagent"):
-        lines = lines_of(store, [row.key for row in rows if row.key])
-        known = [line for row in rows if (line := lines.get(row.key or ""))]
-        ids = dict(zip((line.uid for line in known), query.short_ids(store, known), strict=True))
-        return [f"{ids[row.key]} {one_line(lines[row.key].title)}" if row.key in ids else one_line(row.key) or "?" for row in rows]
+        known = store.labels([row.key for row in rows if row.key])
+        ids = query.names(store, list(known))
+        return [f"{ids[row.key]} {one_line(known[row.key][1])}" if row.key in ids else one_line(row.key) or "?" for row in rows]
     if by == "block":
         return [block_name(row.key, zone) for row in rows]
     return [one_line(row.key) or "?" for row in rows]

@@ -359,6 +359,9 @@ class Store(Digests, Provable, Retention, Protocol):
     def uids(self, chosen: Filter) -> list[str]:
         """The uids that the filter chooses, in no order."""
 
+    def labels(self, uids: Sequence[str]) -> dict[str, tuple[str, str | None, str | None]]:
+        """How people know these sessions: by uid the agent, the title and the repository."""
+
     def count(self, chosen: Filter) -> int:
         """How many sessions the filter chooses."""
 

@@ -72,17 +72,20 @@ _KEYS = {
     "price_name": "g.price_name",
     "price_notes": "g.price_notes",
     "project": "coalesce(s.repo, s.cwd)",
-    "session": "coalesce(t.top, s.uid)",
+    "session": "u.uid",
     "subagent": f"case when s.relation = 'subagent' then s.uid when g.flags & {SIDECHAIN} != 0 then 'sidechain' else 'main' end",
 }
+_IF_ANY = "having count(*) > 0"
 _EPOCH = 719_163
 """The ordinal of 1970-01-01. Counting seconds from day 1 on, none are negative, and division always rounds the same way."""
 
 _TOPS = (
-    "with recursive tops (uid, number, top) as ("
-    "select uid, number, uid from sessions where coalesce(relation, '') != 'subagent'"
-    " union all select s.uid, s.number, tops.top from tops join sessions s on s.parent_uid = tops.uid and s.relation = 'subagent') "
+    "with recursive tops (number, uid, top) as (select s.number, s.uid, p.number from sessions s join sessions p on p.uid = s.parent_uid"
+    " where s.relation = 'subagent' and coalesce(p.relation, '') != 'subagent'"
+    " union all select s.number, s.uid, tops.top from tops join sessions s on s.parent_uid = tops.uid and s.relation = 'subagent') "
 )
+_TO_TOPS = " left join tops t on t.number = g.session join sessions u on u.number = coalesce(t.top, g.session)"
+"""The session that a subagent works for. By numbers, also when they are grouped: by uid 10,000 sessions take twice as long."""
 _BELOW = (
     "(with recursive below (uid) as (select uid from sessions where uid = ? union"
     " select s.uid from below join sessions s on s.parent_uid = below.uid and s.relation = 'subagent')"
@@ -111,8 +114,8 @@ class Ledger(Reader):
         sql = (
             f"{_TOPS if 'session' in by else ''}select {''.join(f'{key}, ' for key in keys)}{_OUTER} from {table} g"
             f"{' join sessions s on s.number = g.session' if any('s.' in key for key in keys) else ''}"
-            f"{' left join tops t on t.number = g.session' if 'session' in by else ''} {where}"
-            f" {'group by ' + ', '.join(map(str, range(1, len(keys) + 1))) if keys else 'having count(*) > 0'}"
+            f"{_TO_TOPS if 'session' in by else ''} {where}"
+            f" {'group by ' + ', '.join('u.number' if key == 'u.uid' else str(n) for n, key in enumerate(keys, 1)) if keys else _IF_ANY}"
         )
         return [_sum(row, len(keys)) for row in self._all(sql, [*bindings, *more])]
 

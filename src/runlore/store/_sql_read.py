@@ -46,6 +46,10 @@ SORTS = {
 _WHOLE_PATH = re.compile(r"(?:/|[A-Za-z]:[\\/])[^*?\[]*")
 
 
+_FEW = 500
+"""Sessions that are asked for one by one; for more of them, all are read."""
+
+
 class Reader(Speaker):
     """The reading part of a store."""
 
@@ -98,6 +102,14 @@ class Reader(Speaker):
     def uids(self, chosen: Filter) -> list[str]:
         where, bindings = self._where(chosen)
         return [uid for (uid,) in self._all(f"select uid from sessions {where}", bindings)]
+
+    def labels(self, uids: Sequence[str]) -> dict[str, tuple[str, str | None, str | None]]:
+        sql = "select uid, flavor, title, repo from sessions"
+        if len(uids) > _FEW:
+            wanted = set(uids)
+            return {uid: (agent, title, repo) for uid, agent, title, repo in self._all(sql) if uid in wanted}
+        rows = self._all(f"{sql} where uid in (?{', ?' * (len(uids) - 1)})", tuple(uids)) if uids else []
+        return {uid: (agent, title, repo) for uid, agent, title, repo in rows}
 
     def count(self, chosen: Filter) -> int:
         where, bindings = self._where(chosen)
