@@ -1,0 +1,1 @@
+"""What understands the logs of Kimi CLI and Kimi Code."""

@@ -1,0 +1,234 @@
+"""Kimi (Moonshot AI): Kimi CLI (Python, `~/.kimi`) and its successor Kimi Code (TypeScript, `~/.kimi-code`), logs of JSON lines.
+
+Learned from the source of kimi-cli 1.52 (`wire/types.py`, `session_fork.py`) and kimi-code 2.1, from what 1.40 wrote, and from samples of
+both (protocols 1.1 to 1.10, and 1.4 and 1.5 of Kimi Code). Last checked 2026-11. The traps:
+
+- A session of Kimi CLI is a folder with `wire.jsonl`, what the program showed, with times and tokens, and `context.jsonl`, what the
+  model saw, without. The second is read only where the first is missing or empty. A compaction or a rewind puts the old context aside
+  as `context_<n>.jsonl`, which is not read: the log has it.
+- No record has an id. It is named by what it says: a fork, and `/undo` of Kimi CLI, copies the log into a new session, and the same
+  line is the same record. Which session it was copied from is told by Kimi Code only.
+- The folder of a session of Kimi CLI is told by the MD5 in its path, of those that `kimi.json` lists.
+- Where a message comes between two parts of a call's arguments, the call has only the first. The rest follows, at the latest before
+  the step ends: the call is given with all of them.
+- A subagent has a log of its own; its session's log repeats it as `SubagentEvent`, which is told only where the log is missing.
+- `StatusUpdate` and `step.end` tell what a request took, and the counts do not overlap. `usage.record` says the same once more, and is
+  counted where no step said it.
+- Kimi Code writes a prompt twice, when it is typed and when it is put into the context.
+- Kimi CLI does not tell the model. Neither tells of a git branch.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from hashlib import md5
+from pathlib import Path
+from time import time
+
+import msgspec
+
+from ..model import Session
+from . import Normalized, Position, Record, Source, usual_roots
+from ._jsonl import JsonLines, read_small, to_json
+
+WIRE, CONTEXT, STATE = "wire.jsonl", "context.jsonl", "state.json"
+HOME = "sessions"
+EMPTY = 100  # Bytes of a log with nothing but its first line.
+SMALL = 1 << 20  # Bytes of a file that tells about a session.
+CLI = ("$KIMI_SHARE_DIR/sessions", "~/.kimi/sessions")
+CODE = ("$KIMI_CODE_HOME/sessions", "~/.kimi-code/sessions")
+OTHERS = frozenset({"session_index.jsonl"})
+STALE_S = 600  # A log that has not changed for so long is not being written any more.
+MOST_HELD = 200  # Records between the beginning of a call's arguments and their end.
+ENDS = frozenset({"ToolCall", "StatusUpdate", "StepBegin", "StepInterrupted", "TurnBegin", "TurnEnd", "SteerInput"})
+"""What follows the last of a call's arguments."""
+_MESSAGE = re.compile(
+    rb'"message": ?\{"type": ?"(ToolCall|ToolCallPart|StatusUpdate|StepBegin|StepInterrupted|TurnBegin|TurnEnd|SteerInput)"'
+)
+_ASIDE = re.compile(r"context_\d+\.jsonl\Z")
+_BELOW = re.compile(r"context_sub_(\d+)\.jsonl\Z")
+
+
+class Adapter(JsonLines):
+    name = "kimi"
+    label = "Kimi"
+    version = 1
+    roots = (*CLI, *CODE)
+    lacks = ("model (Kimi CLI)", "git branch")
+
+    def find_roots(self, env: Mapping[str, str]) -> list[Path]:
+        """Those of both programs: what moves the sessions of one leaves those of the other."""
+        return [*usual_roots(CLI, env), *usual_roots(CODE, env)]
+
+    def discover(self, root: Path) -> Iterator[Source]:
+        """Sources of sessions carry the ids of the subagents that have a log: what the session repeats of them is then not told."""
+        found = {source.path: source for source in super().discover(root)}
+        agents: dict[str, set[str]] = {}
+        for path in found:
+            _, agent = place(path)
+            if agent is not None:
+                agents.setdefault(folder_of(path), set()).add(f"agent:{agent}")
+        for path, source in found.items():
+            if self._is_session(path, found, is_own=HOME in (root.name, *Path(path).relative_to(root).parts)):
+                hints = agents.get(folder_of(path)) if place(path)[1] is None else None
+                yield msgspec.structs.replace(_aged(source), hints=tuple(sorted(hints or ())))
+
+    def refresh(self, source: Source) -> Source | None:
+        try:
+            stat = os.stat(source.path)
+        except OSError:
+            return None
+        return _aged(msgspec.structs.replace(source, size=stat.st_size, mtime_ns=stat.st_mtime_ns, inode=stat.st_ino))
+
+    def _is_session(self, path: str, found: Mapping[str, Source], is_own: bool) -> bool:
+        """Whether a file is one of a session. In a folder of samples that somebody collected, any may be one."""
+        folder, name = os.path.split(path)
+        if name == CONTEXT:
+            log = found.get(os.path.join(folder, WIRE))
+            return log is None or log.size <= EMPTY
+        if name in OTHERS or _ASIDE.match(name) or os.path.basename(folder) == "user-history":
+            return False
+        if name == WIRE:
+            context = found.get(os.path.join(folder, CONTEXT))
+            return found[path].size > EMPTY or context is None or not context.size
+        return not is_own or _BELOW.match(name) is not None or os.path.basename(os.path.dirname(folder)) == HOME
+
+    def read(self, source: Source, since: Position | None) -> Iterator[Record]:
+        if since is not None:  # What is told about a session changes with it.
+            yield from self.beside(source)
+        yield from _whole_calls(super().read(source, since), _is_stale(source))
+
+    def beside(self, source: Source) -> Iterable[Record]:
+        """What is told about a session, and where its project is."""
+        if os.path.basename(source.path) not in (WIRE, CONTEXT):
+            return
+        folder = folder_of(source.path)
+        if data := read_small(os.path.join(folder, STATE), SMALL):
+            yield Record(data, -1, "state")
+        if data := read_small(os.path.join(os.path.dirname(source.path), "meta.json"), SMALL):
+            yield Record(data, -1, "meta")
+        if cwd := _project(os.path.dirname(folder)):
+            yield Record(cwd.encode("utf-8", "replace"), -1, "cwd")
+
+    def normalize(self, source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
+        from ._kimi.reader import Reader  # A sync with nothing new never needs it.
+
+        return Reader(source, carry).run(records)
+
+    def slim(self, line: bytes) -> bytes:
+        if b";base64," not in line:
+            return line
+        from ._kimi.words import without_pictures
+
+        return without_pictures(line)
+
+    def resume(self, session: Session) -> list[str] | None:
+        """To be run in the session's folder; a subagent is not taken up."""
+        return None if session.relation == "subagent" else ["kimi", "--session", session.native_session_id]
+
+
+adapter = Adapter()
+
+
+def _is_stale(source: Source) -> bool:
+    return source.mtime_ns < (time() - STALE_S) * 1e9
+
+
+def _aged(source: Source) -> Source:
+    """The source as another one when it is no longer being written: what was held back of it is then read."""
+    return msgspec.structs.replace(source, mtime_ns=source.mtime_ns + 1) if _is_stale(source) else source
+
+
+def _whole_calls(records: Iterable[Record], is_stale: bool) -> Iterator[Record]:
+    """The records, with a call's arguments where they begin: what is in two parts could not be seen for what it is, say a secret.
+    A call whose rest may still come is not given yet, unless nothing has come for long."""
+    held: list[Record] = []
+    begun = rest = ""
+    for record in records:
+        word, text = _argument(record)
+        if held and (word in ENDS or _is_whole(begun + rest) or len(held) > MOST_HELD):
+            yield from _joined(held, begun + rest)
+            held, rest = [], ""
+        if held:
+            held.append(record)
+            rest += text if word == "ToolCallPart" else ""
+        elif word == "ToolCall" and not _is_whole(text):
+            held, begun = [record], text
+        else:
+            yield record
+    if is_stale or _is_whole(begun + rest):
+        yield from _joined(held, begun + rest)
+
+
+def _joined(held: list[Record], arguments: str) -> Iterator[Record]:
+    for record in held:
+        word, _ = _argument(record)
+        if word.startswith("ToolCall"):
+            value = msgspec.json.decode(record.data)
+            payload = value["message"]["payload"]
+            if word == "ToolCall":
+                payload["function"]["arguments"] = arguments
+            else:
+                payload["arguments_part"] = ""
+            record = msgspec.structs.replace(record, data=to_json(value))
+        yield record
+
+
+def _argument(record: Record) -> tuple[str, str]:
+    """The type of a message that is about a call or ends a step, and the arguments of a call."""
+    found = None if record.aside else _MESSAGE.search(record.data, 0, 200)
+    if found is None:
+        return "", ""
+    word = found[1].decode()
+    if not word.startswith("ToolCall"):
+        return word, ""
+    try:
+        payload = msgspec.json.decode(record.data)["message"]["payload"]
+        text = payload["function"]["arguments"] if word == "ToolCall" else payload["arguments_part"]
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, KeyError, TypeError):
+        return "", ""
+    return (word, text) if isinstance(text, str) else ("", "")
+
+
+def _is_whole(arguments: str) -> bool:
+    try:
+        msgspec.json.decode(arguments)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return False
+    return True
+
+
+def place(path: str) -> tuple[str, str | None]:
+    """The session that a file belongs to, and the subagent whose it is."""
+    *above, folder, name = ["", "", *path.replace("\\", "/").split("/")][-5:]
+    if found := _BELOW.match(name):
+        return folder, f"sub_{found[1]}"
+    if name not in (WIRE, CONTEXT):
+        return name.removesuffix(".jsonl"), None
+    if above[-1] in ("agents", "subagents"):
+        return above[-2], None if folder == "main" else folder
+    return folder, None
+
+
+def folder_of(path: str) -> str:
+    """The folder of the session that a file belongs to."""
+    folder = os.path.dirname(path)
+    above = os.path.dirname(folder)
+    return os.path.dirname(above) if os.path.basename(above) in ("agents", "subagents") else folder
+
+
+def _project(folder: str) -> str | None:
+    """The path of a project whose sessions lie in this folder, which is named by its hash."""
+    try:
+        value = msgspec.json.decode(read_small(os.path.join(os.path.dirname(os.path.dirname(folder)), "kimi.json"), SMALL) or b"{}")
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    listed = value.get("work_dirs") if isinstance(value, dict) else None
+    own = os.path.basename(folder).rpartition("_")[2]
+    for item in listed if isinstance(listed, list) else []:
+        path = item.get("path") if isinstance(item, dict) else None
+        if isinstance(path, str) and md5(path.encode("utf-8", "replace"), usedforsecurity=False).hexdigest() == own:
+            return path
+    return None

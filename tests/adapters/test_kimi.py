@@ -1,0 +1,237 @@
+"""What Kimi's adapter promises beyond what its fixtures show."""
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runlore import config, pipeline
+from runlore.adapters import Normalized, Record, Source, get
+from runlore.adapters.kimi import place
+from runlore.model import Session
+from runlore.store import Store, open_store
+from runlore.testing import Fixture, iter_fixtures
+from runlore.timeline import abandoned, active, seen_by_model
+
+ADAPTER = get("kimi")
+FIXTURES = [fixture for fixture in iter_fixtures(Path(__file__).parent / "fixtures") if fixture.agent == "kimi"]
+CLI = "kimi:11110000-0000-4000-8000-000000000001"
+CODE = "kimi:session_33330000-0000-4000-8000-000000000001"
+
+
+def case(name: str) -> Path:
+    return next(fixture.root for fixture in FIXTURES if fixture.case == name)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    opened = open_store(str(tmp_path / "store.db"))
+    yield opened
+    opened.close()
+
+
+def sync(store: Store, root: Path) -> pipeline.Report:
+    report = pipeline.sync(store, config.load(), agents=["kimi"], roots=[str(root)])
+    assert not report.problems
+    return report
+
+
+def read(*lines: dict[str, Any], carry: bytes | None = None, start: int = 0) -> Normalized:
+    source = Source(agent="kimi", path="/k/sessions/w/s1/wire.jsonl", root="/k", size=0, mtime_ns=0)
+    records = [Record(json.dumps(line).encode(), n, None, None, n + 1) for n, line in enumerate(lines, start)]
+    return ADAPTER.normalize(source, records, carry)
+
+
+@pytest.mark.parametrize("fixture", FIXTURES, ids=lambda fixture: fixture.case)
+def test_nothing_that_was_said_is_carried_over(fixture: Fixture) -> None:
+    for found in ADAPTER.discover(fixture.root):
+        result = ADAPTER.normalize(found, ADAPTER.read(found, None), None)
+        carry = repr(msgspec.msgpack.decode(result.carry))
+        assert not [body for body in result.bodies if len(body) > 17 and body in carry]
+
+
+PARTS = st.lists(st.sampled_from([{"type": "text", "text": "x"}, {"think": "y"}, 17]), max_size=2)
+VALUES = st.none() | st.integers() | st.text(max_size=3) | PARTS
+FIELDS = ["user_input", "text", "think", "function", "return_value", "token_usage", "event", "output"]
+SHOWN = ["TurnBegin", "ContentPart", "ToolCall", "ToolResult", "StatusUpdate", "SubagentEvent", "x"]
+LOGGED = ["turn.prompt", "context.append_message", "context.append_loop_event", "context.undo", "usage.record", "y"]
+MESSAGES = st.fixed_dictionaries(
+    {"type": st.sampled_from(SHOWN), "payload": st.dictionaries(st.sampled_from(FIELDS), VALUES, max_size=3)},
+)
+SAID = st.fixed_dictionaries({"role": st.sampled_from(["user", "assistant", "tool", "_usage", None])}, optional={"content": VALUES})
+LINES = (
+    st.fixed_dictionaries({"timestamp": st.sampled_from([1.5, 2.5, None]), "message": MESSAGES})
+    | SAID
+    | st.fixed_dictionaries(
+        {"type": st.sampled_from(LOGGED)},
+        optional={
+            "time": st.sampled_from([1785000000000, "x"]),
+            "input": VALUES,
+            "count": st.integers(0, 3),
+            "message": SAID,
+            "usage": st.just({"inputOther": 3, "output": 1}),
+        },
+    )
+)
+
+
+@given(st.lists(LINES, max_size=8))
+def test_any_record_is_taken_and_any_cut_gives_the_same(lines: list[dict[str, Any]]) -> None:
+    whole = read(*lines)
+    carry, events, bodies = None, [], []
+    for n, line in enumerate(lines):
+        part = read(line, carry=carry, start=n)
+        carry = part.carry
+        events += part.events
+        bodies += part.bodies
+    assert (events, bodies) == (whole.events, whole.bodies)
+    assert len({event.native_id for event in events}) == len(events)
+
+
+def test_only_what_is_new_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "sessions/w/s1/wire.jsonl"
+    path.parent.mkdir(parents=True)
+    first = {"timestamp": 1.5, "message": {"type": "TurnBegin", "payload": {"user_input": "one" * 50}}}
+    path.write_text(json.dumps(first) + "\n")
+    (source,) = ADAPTER.discover(tmp_path)
+    position = ADAPTER.position(source, next(iter(ADAPTER.read(source, None))).end, 1)
+    with path.open("a") as file:
+        file.write('{"timestamp": 2.5, "message": {"type": "TurnEnd", "payload": {}}}\n')
+    assert ADAPTER.follows(source, position)
+    assert [record.offset for record in ADAPTER.read(source, position)] == [position.offset]
+
+
+# Calls in parts.
+
+
+def call(arguments: str) -> str:
+    payload = {"type": "function", "id": "c1", "function": {"name": "Shell", "arguments": arguments}}
+    return json.dumps({"timestamp": 1.5, "message": {"type": "ToolCall", "payload": payload}})
+
+
+def part(arguments: str) -> str:
+    return json.dumps({"timestamp": 2.5, "message": {"type": "ToolCallPart", "payload": {"arguments_part": arguments}}})
+
+
+OTHER = '{"timestamp": 2.0, "message": {"type": "Notification", "payload": {"title": "x"}}}'
+END = '{"timestamp": 3.0, "message": {"type": "StatusUpdate", "payload": {}}}'
+
+
+def commands(tmp_path: Path, *lines: str, age_s: float = 0) -> list[str]:
+    path = tmp_path / "sessions/w/s1/wire.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text('{"type": "metadata", "protocol_version": "1.10"}\n' + "\n".join(lines) + "\n")
+    os.utime(path, (time.time() - age_s,) * 2)
+    (source,) = ADAPTER.discover(tmp_path)
+    found = ADAPTER.normalize(source, ADAPTER.read(source, None), None)
+    return [body for event, body in zip(found.events, found.bodies, strict=True) if event.tool or event.native == "ToolCallPart"]
+
+
+def test_a_call_has_the_arguments_that_came_later(tmp_path: Path) -> None:
+    assert commands(tmp_path, call('{"command": "py'), OTHER, part("test -q"), OTHER, part('"}'), END) == ["pytest -q"]
+
+
+def test_a_call_whose_rest_may_still_come_is_not_given_yet(tmp_path: Path) -> None:
+    assert commands(tmp_path, call('{"command": "py'), OTHER) == []
+    assert commands(tmp_path, call('{"command": "py'), OTHER, age_s=3600) == ["py"]
+    assert commands(tmp_path, call('{"command": "py'), OTHER, END) == ["py"]
+
+
+def test_a_log_that_is_no_longer_written_is_another_source(tmp_path: Path) -> None:
+    """What was held back of it is read then, although it has not changed."""
+    path = tmp_path / "wire.jsonl"
+    path.write_text(call('{"command": "py') + "\n")
+    os.utime(path, (1_700_000_000, 1_700_000_000))
+    (source,) = ADAPTER.discover(tmp_path)
+    assert source.mtime_ns == path.stat().st_mtime_ns + 1
+    assert ADAPTER.refresh(source) == source  # type: ignore[attr-defined] # only some adapters have it
+
+
+def test_a_secret_in_two_parts_is_seen(store: Store, tmp_path: Path) -> None:
+    secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+    commands(tmp_path, call('{"command": "echo ' + secret[:12]), OTHER, part(secret[12:] + '"}'), END)
+    sync(store, tmp_path)
+    ((uid,),) = store.rows("select uid from sessions")
+    (event,) = [event for event in store.events(uid) if event.is_call]
+    assert secret not in str(event.summary)
+    raw = b"".join(data for _, _, data in store.records(str(tmp_path / "sessions/w/s1/wire.jsonl")))
+    assert b"echo" in raw
+    assert secret[12:].encode() not in raw
+
+
+# Sessions.
+
+
+@pytest.mark.parametrize(
+    ("path", "found"),
+    [
+        ("sessions/md5/uuid/wire.jsonl", ("uuid", None)),
+        ("sessions/md5/uuid/context.jsonl", ("uuid", None)),
+        ("sessions/md5/uuid/context_sub_3.jsonl", ("uuid", "sub_3")),
+        ("sessions/md5/uuid/subagents/a1/wire.jsonl", ("uuid", "a1")),
+        ("sessions/wd_x/session_1/agents/main/wire.jsonl", ("session_1", None)),
+        ("sessions/wd_x/session_1/agents/agent-0/wire.jsonl", ("session_1", "agent-0")),
+        ("sessions/md5/uuid.jsonl", ("uuid", None)),
+    ],
+)
+def test_the_place_of_a_file_tells_whose_it_is(path: str, found: tuple[str, str | None]) -> None:
+    assert place(f"/home/dev/.kimi/{path}") == found
+    assert place(path.replace("/", "\\")) == found
+
+
+def test_both_programs_have_roots_of_their_own() -> None:
+    found = ADAPTER.find_roots({"KIMI_SHARE_DIR": "/a", "HOME": "/home/dev"})
+    assert Path("/a/sessions").absolute() in found
+    assert [root.parent.name for root in found][1:] == [".kimi-code"]
+
+
+def test_what_was_undone_is_left_behind(store: Store) -> None:
+    sync(store, case("code"))
+    events = list(store.events(CODE))
+    left = [[event.summary for event in line if event.kind == "user_msg"] for line in abandoned(events)]
+    assert left == [["Use Decimal"]]
+    assert "Use integers" in [event.summary for event in active(events)]
+
+
+def test_after_a_compaction_the_model_sees_the_summary(store: Store) -> None:
+    sync(store, case("code"))
+    events = list(store.events(CODE))
+    at = next(event.seq for event in events if event.summary == "Go on")
+    assert [entry.event.summary for entry in seen_by_model(events, at)] == ["Prices are integers.", "Go on"]
+
+
+@pytest.mark.parametrize(("name", "calls"), [("cli", 7 + 2 + 1), ("code", 7 + 1 + 1)])
+def test_the_calls_of_a_fork_count_once(store: Store, name: str, calls: int) -> None:
+    """Those of the session, of its subagents, and of the fork alone."""
+    sync(store, case(name))
+    assert store.rows("select count(*) from calls")[0][0] == calls
+
+
+def test_a_fork_refers_to_what_it_copied(store: Store) -> None:
+    sync(store, case("code"))
+    fork = store.session(CODE[:-1] + "2")
+    assert fork is not None
+    assert (fork.parent_uid, fork.relation) == (CODE, "fork")
+    assert [event.origin is not None for event in store.events(fork.session_uid)] == [True] * 9 + [False] * 4
+
+
+def test_a_subagent_without_a_log_is_told_within_its_session(store: Store) -> None:
+    sync(store, case("cli"))
+    below = [event.summary for event in store.events(CLI) if event.is_sidechain]
+    assert below == ["Count the lines", "Twelve lines.", "99 tokens in, 9 out"]
+    agent = store.session(f"{CLI}/agent-a1b2c3d4e")
+    assert agent is not None
+    assert (agent.parent_uid, agent.relation, agent.cwd) == (CLI, "subagent", "/home/dev/shop")
+    assert ADAPTER.resume(agent) is None
+
+
+def test_a_session_is_taken_up_by_its_id() -> None:
+    session = Session(session_uid="kimi:a", flavor="kimi", native_session_id="a")
+    assert ADAPTER.resume(session) == ["kimi", "--session", "a"]
