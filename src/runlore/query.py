@@ -6,8 +6,8 @@ import os
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import msgspec
@@ -16,7 +16,7 @@ from ._text import clean
 from .adapters import Adapter, Source
 from .config import Config
 from .errors import Ambiguous, ModelError, NotFound, ReadError, RunloreError, StoreMissing
-from .model import BLOCK, Session, SessionEvent, parse_time
+from .model import BLOCK, Session, SessionEvent, format_time, parse_time
 from .store import FORGOTTEN, Filter, SessionLine, SourceState, Store, open_store
 from .timeline import Branch, Seen, ToolCall, branches, pairs, seen_by_model
 
@@ -368,6 +368,28 @@ FACETS = {"agent": "flavor", "repo": "repo", "branch": "git_branch", "model": "m
 """What sessions can be chosen by, and the column that says it."""
 
 
+class Day(msgspec.Struct, frozen=True, gc=False):
+    """What was begun on a day: sessions without subagents, and the prompts in them."""
+
+    sessions: int
+    turns: int
+    errors: int
+
+
+def activity(store: Store, since: datetime, day_of: Callable[[datetime], date]) -> dict[date, Day]:
+    """What was begun on each day since then. `day_of` says on which day a moment is where people are; it is asked for hours."""
+    sql = (
+        "select substr(started_at, 1, 13), count(*), sum(turns), sum(errors) from sessions"
+        " where coalesce(relation, '') != 'subagent' and started_at >= ? group by 1"
+    )
+    found: dict[date, Day] = {}
+    for hour, sessions, turns, errors in store.rows(sql, (format_time(since),)):
+        day = day_of(datetime.fromisoformat(f"{hour}:30:00+00:00"))  # Half past: some zones are half an hour off.
+        before = found.get(day, Day(0, 0, 0))
+        found[day] = Day(before.sessions + int(sessions), before.turns + int(turns or 0), before.errors + int(errors or 0))
+    return found
+
+
 def facets(store: Store, limit: int = 50) -> dict[str, list[tuple[str, int]]]:
     """Of each of FACETS the commonest values, and how many sessions have each. Subagents are not counted."""
     sql = (
@@ -375,3 +397,62 @@ def facets(store: Store, limit: int = 50) -> dict[str, list[tuple[str, int]]]:
         " group by {0} order by 2 desc, 1 limit ?"
     )
     return {name: [(value, int(count)) for value, count in store.rows(sql.format(column), (limit,))] for name, column in FACETS.items()}
+
+
+class Root(msgspec.Struct, frozen=True, kw_only=True):
+    """A folder that an agent's sessions are looked for in."""
+
+    path: str
+    exists: bool
+    machine: str | None
+
+
+class AgentFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """An agent that can be read: where it is looked for, and how much is stored of it."""
+
+    name: str
+    label: str
+    enabled: bool
+    roots: list[Root]
+    keeps_days: int | None
+    """After so many days it deletes its transcripts."""
+    lacks: list[str]
+    """What its files never tell."""
+    sources: int
+    sessions: int
+    source_bytes: int
+    last_sync: datetime | None
+
+    @property
+    def is_there(self) -> bool:
+        return any(root.exists for root in self.roots)
+
+
+def agents(store: Store | None, config: Config) -> list[AgentFacts]:
+    """Every installed adapter, with what is stored of its sessions when there is a store."""
+    from . import adapters, pipeline
+
+    sql = "select agent, count(*), coalesce(sum(size), 0) from sources group by agent"
+    sources = {name: (int(number), int(size)) for name, number, size in store.rows(sql)} if store else {}
+    sql = "select flavor, count(*) from sessions group by flavor"
+    sessions = {name: int(number) for name, number in store.rows(sql)} if store else {}
+    found = []
+    for name in adapters.names():
+        adapter, setting = adapters.get(name), config.sources.get(name)
+        number, size = sources.get(name, (0, 0))
+        roots = pipeline.find_roots(config, adapter)
+        found.append(
+            AgentFacts(
+                name=name,
+                label=adapter.label,
+                enabled=setting is None or setting.enabled,
+                roots=[Root(path=str(root), exists=root.is_dir(), machine=machine) for root, machine in roots],
+                keeps_days=adapter.keeps_days,
+                lacks=list(adapters.lacks(adapter)),
+                sources=number,
+                sessions=sessions.get(name, 0),
+                source_bytes=size,
+                last_sync=last_sync(config) if number else None,
+            )
+        )
+    return found

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from runlore import adapters
-from runlore.cli import _usage
 from runlore.usage import Row
+from runlore.usage.table import write_csv
 from tests.cli.conftest import Run
 from tests.ledgers import PRICES, Paid
 from tests.test_prices import listed
@@ -114,7 +114,7 @@ def test_days_are_those_of_the_zone(paid: Path, run: Run) -> None:
 def test_csv_is_exact_and_no_name_in_it_is_a_formula(paid: Path, run: Run) -> None:
     rows = list(csv.DictReader(io.StringIO(run("usage", "--by", "session", "--csv").stdout)))
     assert [(row["session"], row["usd"]) for row in rows] == [("toy:alpha", "0.01392"), ("toy:beta", "0")]
-    from runlore.cli._usage import _harmless
+    from runlore.usage.table import _harmless
 
     assert [_harmless(name) for name in ("=1+1", "@x", "main", None, "a\x1b[31mb")] == ["'=1+1", "'@x", "main", "", "ab"]
 
@@ -280,7 +280,7 @@ def test_reports_stay_when_the_transcripts_are_gone(paid: Path, run: Run) -> Non
 
 @pytest.mark.parametrize("name", ["=1+1", "+1", "-1", "@a", "\t=1", "\r\n=1", " =1", "\x1b[31m=1", "＝1", '=cmd|"/c calc"!A1,2'])
 def test_no_name_is_a_formula_in_a_spreadsheet(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    _usage.write_csv("model", [Row(name, 1)])
+    write_csv("model", [Row(name, 1)], sys.stdout)
     (cell,) = [row[0] for row in csv.reader(io.StringIO(capsys.readouterr().out))][1:]
     assert cell[0] == "'"
     assert cell.isprintable()

@@ -16,6 +16,7 @@ from .. import query, usage
 from ..model import USD, Call, format_time, parse_time
 from ..store import CallFilter, Store
 from ..usage import Report, Row, Spent, Status
+from ..usage.table import exact
 from ._out import Column, cells, fit, one_line, paint, screen, table, wrap
 from ._words import brief, count, local, short
 
@@ -53,27 +54,6 @@ def as_data(store: Store, made: Report, rows: Sequence[Row], chosen: CallFilter,
         "total": total,
         "budgets": [{"name": one.name, "limit": one.limit, "usd": one.usd, "is_over": one.is_over} for one in spent],
     }
-
-
-def write_csv(by: str, rows: Sequence[Row]) -> None:
-    import csv
-
-    writer = csv.writer(sys.stdout, lineterminator="\n")
-    columns = [*(name for name in Row.__struct_fields__[1:] if name != "units"), "total_tokens"]
-    writer.writerow([by, *columns, "usd"])
-    for row in rows:
-        writer.writerow([_harmless(row.key), *(getattr(row, name) for name in columns), exact(row.units)])
-
-
-def _harmless(name: str | None) -> str:
-    """A name that a spreadsheet would take for a formula gets an apostrophe in front."""
-    text = one_line(name).strip()
-    return f"'{text}" if text.startswith(tuple("=+-@＝＋－＠")) else text  # Some programs read the wide ones as the narrow.
-
-
-def exact(units: int) -> str:
-    """An amount in USD with all its digits."""
-    return f"{units // USD}.{units % USD:012}".rstrip("0").rstrip(".")
 
 
 # ── the table ────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -8,11 +8,9 @@ from __future__ import annotations
 import os
 from contextlib import ExitStack, closing
 from datetime import UTC, datetime
-from typing import Any
 
-from .. import adapters, pipeline, query
 from .. import config as settings
-from ..store import Filter, Store
+from .. import query
 from . import _click as click
 from ._options import as_json_list
 from ._out import Column, echo, one_line, paint, table, write_json
@@ -26,19 +24,19 @@ def command(is_json: bool) -> None:
     with ExitStack() as stack:
         has_store = "://" in config.store or os.path.exists(os.path.expanduser(config.store))
         store = stack.enter_context(closing(query.open_for_reading(config))) if has_store else None
-        rows = [describe(name, config, store) for name in adapters.names()]
+        rows = query.agents(store, config)
     if is_json:
         write_json(rows)
         return
     now = datetime.now(UTC)
     columns = [
-        Column("AGENT", [row["name"] for row in rows]),
-        Column("SESSIONS", [f"{row['sessions']:,}" for row in rows], right=True),
-        Column("SOURCES", [f"{row['sources']:,}" for row in rows], right=True, leaves=2),
-        Column("SIZE", [size(row["source_bytes"]) for row in rows], right=True),
-        Column("SYNCED", [ago(row["last_sync"], now) if row["last_sync"] else "never" for row in rows]),
-        Column("DELETES", [f"after {row['keeps_days']} days" if row["keeps_days"] else "" for row in rows], leaves=1),
-        Column("DOES NOT TELL", [", ".join(row["lacks"]) for row in rows], leaves=3),
+        Column("AGENT", [row.name for row in rows]),
+        Column("SESSIONS", [f"{row.sessions:,}" for row in rows], right=True),
+        Column("SOURCES", [f"{row.sources:,}" for row in rows], right=True, leaves=2),
+        Column("SIZE", [size(row.source_bytes) for row in rows], right=True),
+        Column("SYNCED", [ago(row.last_sync, now) if row.last_sync else "never" for row in rows]),
+        Column("DELETES", [f"after {row.keeps_days} days" if row.keeps_days else "" for row in rows], leaves=1),
+        Column("DOES NOT TELL", [", ".join(row.lacks) for row in rows], leaves=3),
         Column("LOOKED FOR IN", [describe_roots(row) for row in rows]),
     ]
     head, *lines = table(columns)
@@ -46,30 +44,11 @@ def command(is_json: bool) -> None:
     echo("\n".join(lines))
 
 
-def describe(name: str, config: settings.Config, store: Store | None) -> dict[str, Any]:
-    adapter = adapters.get(name)
-    setting = config.sources.get(name)
-    sources = store.sources(name) if store else {}
-    roots = pipeline.find_roots(config, adapter)
-    return {
-        "name": name,
-        "label": adapter.label,
-        "enabled": setting is None or setting.enabled,
-        "roots": [{"path": str(root), "exists": root.is_dir(), "machine": machine} for root, machine in roots],
-        "keeps_days": adapter.keeps_days,
-        "lacks": list(adapters.lacks(adapter)),
-        "sources": len(sources),
-        "sessions": store.count(Filter(agent=name, parents_only=False)) if store else 0,
-        "source_bytes": sum(state.source.size for state in sources.values()),
-        "last_sync": query.last_sync(config) if sources else None,
-    }
-
-
-def describe_roots(row: dict[str, Any]) -> str:
-    if not row["enabled"]:
+def describe_roots(row: query.AgentFacts) -> str:
+    if not row.enabled:
         return "switched off in config.toml"
-    there = [root["path"] for root in row["roots"] if root["exists"]]
-    absent = [root["path"] for root in row["roots"] if not root["exists"]]
+    there = [root.path for root in row.roots if root.exists]
+    absent = [root.path for root in row.roots if not root.exists]
     return ", ".join(map(from_home, there)) or f"not there: {', '.join(map(from_home, absent))}"
 
 

@@ -22,6 +22,7 @@ from .. import query, usage
 from ..config import Config
 from ..errors import ModelError, NotFound, StoreError
 from ..store import CallFilter, Filter, Store
+from ..usage.table import write_csv
 from . import _click as click
 from ._options import PART, AgentName, ModelName, RepoName, SessionName, _folder, as_json_list, is_paged, no_pager, open_store, skipped
 from ._out import echo, note, one_line, page, paint, warn, write_json
@@ -141,7 +142,7 @@ def _report(
     if is_json:
         write_json(_usage.as_data(store, made, rows, chosen, spent))
     elif is_csv:
-        _usage.write_csv(by, rows)
+        write_csv(by, rows, sys.stdout)
     elif made.rows:
         page(_usage.as_table(store, made, rows, zone), pager=is_paged(ctx))
         if len(rows) < len(made.rows):

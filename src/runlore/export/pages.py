@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import quote
 
 import jinja2
+import msgspec
 from markupsafe import Markup, escape
 
 from .. import _words
@@ -147,5 +148,6 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "one_line": one_line,
     "short_of": short_of,
     "ends": ends,
+    "tojson_text": lambda value: one_line(msgspec.json.encode(value, enc_hook=str).decode())[:2000],
     "repo": lambda name: (name or "").rpartition("/")[2],
 }

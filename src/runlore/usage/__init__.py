@@ -4,7 +4,7 @@ Prices stand in the rows; nothing here looks one up, and nothing is written. `re
 and why they count, `check` says what is not known, `wasted` what was paid for and thrown away.
 """
 
-from .report import BY, ORDERS, Block, Report, Row, Spent, Status, blocks, budgets, report, status
+from .report import BY, ORDERS, Block, Report, Row, Spent, Status, blocks, budgets, daily, report, status, total
 from .zone import Zone
 
-__all__ = ["BY", "ORDERS", "Block", "Report", "Row", "Spent", "Status", "Zone", "blocks", "budgets", "report", "status"]
+__all__ = ["BY", "ORDERS", "Block", "Report", "Row", "Spent", "Status", "Zone", "blocks", "budgets", "daily", "report", "status", "total"]

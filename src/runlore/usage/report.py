@@ -98,6 +98,16 @@ def report(
     return Report(by=by, timezone=zone.name, rows=rows, total=total(rows))
 
 
+def daily(store: Store, by: str, chosen: CallFilter, *, zone: Zone) -> dict[str, list[Row]]:
+    """By day what was used, in a row for each of what `by` names: `model`, `agent` or another that is not in time."""
+    found: dict[str, list[Row]] = {}
+    for one in store.sum_calls(["day", by], chosen, _spans(store, zone, chosen)):
+        day, key = one.keys
+        if day is not None:
+            found.setdefault(_period("day", day) or "", []).append(row_of(key, one))
+    return dict(sorted(found.items()))
+
+
 def total(rows: Iterable[Row]) -> Row:
     return Row(None, *map(sum, zip(*(astuple(row)[1:] for row in rows), strict=True)))
 

@@ -5,6 +5,10 @@ From values to markup; colours are classes, so that they follow the theme.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date, timedelta
+
+import msgspec
 from markupsafe import Markup
 
 from .._words import local, short
@@ -51,3 +55,103 @@ def strip(found: Outline) -> Markup:
 
 def _made(event: SessionEvent) -> int:
     return event.usage.output_tokens if event.usage is not None else 0
+
+
+# ── days ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+HALF, WHOLE = 560, 1130
+"""How wide a chart is, in pixels where it is drawn as large as it is: half the page, or all of it."""
+HIGH, LEFT, FOOT = 190, 48, 18
+WIDEST = 30
+"""Of a bar: few days do not make it say more."""
+SERIES = 6
+"""Of a stacked chart that have a colour of their own; the rest is one."""
+REST = "others"
+
+
+class Stack(msgspec.Struct, frozen=True, kw_only=True):
+    """A chart of days: for each of the names its value on each day, the largest name first."""
+
+    days: list[str]
+    names: list[str]
+    values: dict[str, list[float]]
+
+    @property
+    def totals(self) -> list[float]:
+        return [sum(self.values[name][n] for name in self.names) for n in range(len(self.days))]
+
+
+def stacked(days: Sequence[str], found: Mapping[str, Mapping[str, float]]) -> Stack:
+    """From values by day and name. Names beyond the largest few are added up."""
+    sums: dict[str, float] = {}
+    for row in found.values():
+        for name, value in row.items():
+            sums[name] = sums.get(name, 0.0) + value
+    names = sorted((name for name, value in sums.items() if value), key=lambda name: (-sums[name], name))
+    few, rest = (names, []) if len(names) <= SERIES + 1 else (names[:SERIES], names[SERIES:])
+    values = {name: [found.get(day, {}).get(name, 0.0) for day in days] for name in few}
+    if rest:
+        values[REST] = [sum(found.get(day, {}).get(name, 0.0) for name in rest) for day in days]
+    return Stack(days=list(days), names=list(values), values=values)
+
+
+def bars(chart: Stack, say: Callable[[float], str], label: str, wide: int = HALF) -> Markup:
+    """Stacked bars, one for each day, with a scale of two lines."""
+    most = max(chart.totals, default=0) or 1
+    width = (wide - LEFT) / max(1, len(chart.days))
+    bar = min(width * 0.8, WIDEST)
+    height = HIGH - FOOT - 8
+    line = Markup('<line class="grid" x1="{1}" x2="{2}" y1="{0:.1f}" y2="{0:.1f}"/><text class="tick" x="{3}" y="{4:.1f}">{5}</text>')
+    levels = [(most * part, HIGH - FOOT - height * part) for part in (0.5, 1.0)]
+    scale = [line.format(top, LEFT, wide, LEFT - 6, top + 3.5, say(value)) for value, top in levels]
+    columns = []
+    for n, day in enumerate(chart.days):
+        at, left = float(HIGH - FOOT), LEFT + n * width
+        parts = [Markup('<rect class="hit" x="{:.2f}" y="0" width="{:.2f}" height="{}"/>').format(left, width, HIGH - FOOT)]
+        for series, name in enumerate(chart.names):
+            value = chart.values[name][n]
+            if value:
+                size = height * value / most
+                at -= size
+                rect = Markup('<rect class="s{}" x="{:.2f}" y="{:.2f}" width="{:.2f}" height="{:.2f}"/>')
+                parts.append(rect.format(series, left + (width - bar) / 2, at, bar, size))
+        said = [f"{name} {say(value)}" for name in chart.names if (value := chart.values[name][n])]
+        tip = "\n".join([f"{day}: {say(chart.totals[n])}", *(said if len(chart.names) > 1 else [])])
+        columns.append(Markup('<g data-tip="{}">{}</g>').format(tip, Markup("").join(parts)))
+    step = max(1, len(chart.days) // 6)
+    dates = [
+        Markup('<text class="date" x="{:.1f}" y="{}">{}</text>').format(
+            min(LEFT + (n + 0.5) * width, wide - 16), HIGH - 4, chart.days[n][5:]
+        )
+        for n in range(len(chart.days) - 1, -1, -step)
+    ]
+    return Markup('<svg class="bars" viewBox="0 0 {} {}" role="img" aria-label="{}">{}{}{}</svg>').format(
+        wide, HIGH, label, Markup("").join(scale), Markup("").join(columns), Markup("").join(dates)
+    )
+
+
+CELL, GAP = 17, 4
+LEAST = 4
+"""Sessions on a day that are dark: one a day is not much, also where there never were two."""
+
+
+def heatmap(first: date, last: date, found: Mapping[date, int], say: Callable[[int], str]) -> Markup:
+    """A square for each day, a column for each week, the darker the more."""
+    most = max(LEAST, *found.values(), 0)
+    start = first - timedelta(days=first.weekday())
+    squares, months = [], []
+    day = start
+    while day <= last:
+        week = (day - start).days // 7
+        if day >= first:
+            number = found.get(day, 0)
+            level = 1 + int(3.999 * (number / most) ** 0.5) if number else 0
+            square = Markup('<rect class="h{}" x="{}" y="{}" width="{}" height="{}" rx="2" data-tip="{}"/>')
+            x, y = week * (CELL + GAP), 18 + day.weekday() * (CELL + GAP)
+            squares.append(square.format(level, x, y, CELL, CELL, f"{day}: {say(number)}"))
+        if day.day == 1 and day + timedelta(days=14) <= last:
+            months.append(Markup('<text class="month" x="{}" y="11">{}</text>').format(week * (CELL + GAP), day.strftime("%b")))
+        day += timedelta(days=1)
+    width = ((last - start).days // 7 + 1) * (CELL + GAP)
+    return Markup('<svg class="heat" viewBox="0 0 {} {}" role="img" aria-label="{}">{}{}</svg>').format(
+        width, 18 + 7 * (CELL + GAP), f"Sessions on each day from {first} to {last}", Markup("").join(months), Markup("").join(squares)
+    )

@@ -10,18 +10,27 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
-from starlette.routing import Route
+from starlette.responses import Response
 from starlette.types import ASGIApp
 
 from ..errors import Ambiguous, ModelError, NotFound, RunloreError, SessionNotFound, StoreMissing
 from ..lending import Stores
 from ..search import QueryError
-from . import _files, login, session, sessions
+from . import _files, agents, events, home, lives, login, session, sessions, used
 from ._guard import Door, Guard
 from ._view import render
 
-ROUTES = [Route("/", lambda _: RedirectResponse("/sessions")), *sessions.routes, *session.routes, *login.routes, *_files.routes]
+ROUTES = [
+    *home.routes,
+    *used.routes,
+    *lives.routes,
+    *agents.routes,
+    *events.routes,
+    *sessions.routes,
+    *session.routes,
+    *login.routes,
+    *_files.routes,
+]
 
 STATUS: dict[type[Exception], int] = {
     NotFound: 404,

@@ -26,6 +26,23 @@ export async function load(url) {
   return answer.text();
 }
 
+// A browser holds six connections to a server, for all its tabs: one that nobody looks at lets go of its own.
+export function listen(url, changed) {
+  let source;
+  const follow = () => {
+    source?.close();
+    source = undefined;
+    if (document.hidden) return;
+    source = new EventSource(url);
+    source.addEventListener("changed", (event) => changed(JSON.parse(event.data)));
+  };
+  document.addEventListener("visibilitychange", () => {
+    follow();
+    if (!document.hidden) changed({});
+  });
+  follow();
+}
+
 $("[data-theme-toggle]")?.addEventListener("click", () => {
   const root = document.documentElement;
   const isDark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;

@@ -1,6 +1,6 @@
 // Reading a session: parts are fetched when they come near the screen and let go when they are far, so that twenty thousand
 // events scroll like twenty. Links to events, the find field, the menu of an event, subagents in place, and the live tail.
-import { $, $$, copy, load, say } from "./app.js";
+import { $, $$, copy, listen, load, say } from "./app.js";
 
 const root = $("#session");
 const { uid, branch } = root.dataset;
@@ -249,5 +249,35 @@ $("[data-branches]")?.addEventListener("change", (event) => {
   location.search = event.target.value === "0" ? "" : `?branch=${event.target.value}`;
 });
 
+// ── the live tail ───────────────────────────────────────────────────────────────────────────────────────────────────
+async function grow() {
+  const isAtEnd = innerHeight + scrollY >= document.documentElement.scrollHeight - 80;
+  const answer = await fetch(at("parts"));
+  if (!answer.ok) return;
+  const { parts, events } = await answer.json();
+  const drawn = $$(".part");
+  for (const now of parts) {
+    let part = drawn[now.number];
+    if (!part) {
+      part = document.createElement("section");
+      part.className = "part away";
+      part.dataset.part = now.number;
+      $(".stream").append(part);
+      near.observe(part);
+    } else if (Number(part.dataset.last) === now.last && Number(part.dataset.blocks) === now.blocks) {
+      continue;
+    } else {
+      part.classList.add("away");
+      part.style.height = `${part.offsetHeight}px`;
+    }
+    Object.assign(part.dataset, { first: now.first, last: now.last, blocks: now.blocks });
+    hold(part);
+    if (part.getBoundingClientRect().top < innerHeight + 1200) await fill(part);
+  }
+  $('[data-live="events"]').textContent = events.toLocaleString("en");
+  if (isAtEnd) scrollTo(0, document.documentElement.scrollHeight);
+}
+
 watchParts();
 follow();
+if ("running" in root.dataset) listen(`/events?session=${encodeURIComponent(uid)}`, grow);

@@ -1,0 +1,32 @@
+"""Rows of a report as CSV. A name that a spreadsheet would take for a formula is made harmless."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TextIO
+
+from .._text import one_line
+from ..model import USD
+from .report import Row
+
+
+def write_csv(by: str, rows: Iterable[Row], file: TextIO) -> None:
+    """All columns, amounts with all their digits."""
+    import csv  # 2 ms that most reports do not need.
+
+    writer = csv.writer(file, lineterminator="\n")
+    columns = [*(name for name in Row.__struct_fields__[1:] if name != "units"), "total_tokens"]
+    writer.writerow([by, *columns, "usd"])
+    for row in rows:
+        writer.writerow([_harmless(row.key), *(getattr(row, name) for name in columns), exact(row.units)])
+
+
+def exact(units: int) -> str:
+    """An amount in USD with all its digits."""
+    return f"{units // USD}.{units % USD:012}".rstrip("0").rstrip(".")
+
+
+def _harmless(name: str | None) -> str:
+    """With an apostrophe in front of what would be a formula."""
+    text = one_line(name).strip()
+    return f"'{text}" if text.startswith(tuple("=+-@＝＋－＠")) else text  # Some programs read the wide ones as the narrow.

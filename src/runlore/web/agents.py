@@ -1,0 +1,57 @@
+"""Agents and store: which agents were found and how much is stored of each, how large the store is, and whether it is right."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from datetime import UTC, datetime
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from .. import config as settings
+from .. import doctor, query
+from ..config import Config
+from ..store import Store
+from ._view import lent, render
+
+
+class Stored(msgspec.Struct, frozen=True, kw_only=True):
+    """Every agent that can be read, and the store. `stats` are counts and sizes in bytes."""
+
+    agents: list[query.AgentFacts]
+    url: str
+    stats: dict[str, int]
+    risks: list[query.Risk]
+    last_sync: datetime | None
+
+
+def stored(store: Store, config: Config, now: datetime) -> Stored:
+    return Stored(
+        agents=query.agents(store, config),
+        url=store.url,
+        stats=store.stats(),
+        risks=query.sources_at_risk(store, config, now),
+        last_sync=query.last_sync(config),
+    )
+
+
+def page(request: Request) -> Response:
+    with lent(request) as (store, config):
+        found = stored(store, config, datetime.now(UTC))
+        present = [agent for agent in found.agents if agent.sessions or agent.is_there]
+        absent = [agent for agent in found.agents if agent not in present]
+        return render(request, "agents.html", found=found, present=present, absent=absent)
+
+
+def examined(request: Request) -> Response:
+    """What the doctor says of a sample of the store. Nothing is changed."""
+    config = settings.load()
+    with closing(query.open_for_reading(config)) as store:  # One of its own: it begins and ends what it reads itself.
+        report = doctor.examine(store, config)
+    about = {name: (check.__doc__ or "").removesuffix(".") for name, check in doctor.CHECKS.items()}
+    return render(request, "_doctor.html", report=report, about=about)
+
+
+routes = [Route("/agents", page), Route("/agents/doctor", examined)]

@@ -1,0 +1,75 @@
+"""What changed, told as it happens (server-sent events): of one session, or of all.
+
+The store is asked once a second for each page that listens, which takes a few milliseconds: so it does not matter who writes, a
+sync of ours or one elsewhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import msgspec
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+
+from .. import query
+from ..errors import NotFound, StoreError
+from ..store import Store
+from ._view import lent
+
+EVERY_S = 1.0
+ALIVE_S = 15.0
+"""So often something is sent, so that a connection that nobody holds any more is noticed."""
+
+
+class Changed(msgspec.Struct, frozen=True, kw_only=True):
+    """How much there is now."""
+
+    sessions: int
+    events: int
+    usd: float | None
+    ended_at: str | None
+
+
+def state(store: Store, uid: str | None) -> Changed:
+    """Raises NotFound."""
+    if uid is None:
+        ((sessions, events, usd, ended),) = store.rows("select count(*), sum(events), sum(usd), max(ended_at) from sessions")
+        return Changed(sessions=int(sessions), events=int(events or 0), usd=usd, ended_at=ended)
+    session = query.get(store, uid)
+    ended_at = session.ended_at.isoformat() if session.ended_at else None
+    return Changed(sessions=1, events=session.events, usd=session.cost.usd, ended_at=ended_at)
+
+
+async def events(request: Request) -> Response:
+    uid = request.query_params.get("session")
+
+    def look() -> Changed | None:
+        try:
+            with lent(request) as (store, _):
+                return state(store, uid)
+        except (NotFound, StoreError):  # Forgotten, or being made: there may be something to tell later.
+            return None
+
+    async def told() -> AsyncIterator[str]:
+        last, silent = await run_in_threadpool(look), 0.0
+        yield "retry: 3000\n\n"
+        while True:
+            await asyncio.sleep(EVERY_S)
+            now = await run_in_threadpool(look)
+            silent += EVERY_S
+            if now is not None and now != last:
+                yield f"event: changed\ndata: {msgspec.json.encode(now).decode()}\n\n"
+                silent = 0.0
+            elif silent >= ALIVE_S:
+                yield ": still here\n\n"
+                silent = 0.0
+            last = now or last
+
+    return StreamingResponse(told(), media_type="text/event-stream")
+
+
+routes = [Route("/events", events)]

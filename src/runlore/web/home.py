@@ -1,0 +1,125 @@
+"""The first page: what runs now, what the last year looked like, what the last month cost, and what is left of the budget."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from .. import query, usage
+from .._words import count, short
+from ..config import Config
+from ..export.pages import usd
+from ..model import parse_time
+from ..store import CallFilter, Filter, SessionLine, Store
+from ..usage import Row, Spent, Zone
+from ._charts import Stack, bars, heatmap, stacked
+from ._view import lent, render
+from .lives import LiveLine, running_runs
+from .session import RUNNING
+
+RECENT = timedelta(hours=24)
+SHOWN = 6
+"""Sessions under what runs now."""
+DAYS = 30
+WEEKS = 53
+STALE = timedelta(hours=1)
+"""What was last written so long ago, and its process is still there, waits for someone."""
+
+
+class Active(msgspec.Struct, frozen=True, kw_only=True):
+    """A session that runs now, or did lately. `state`: running, quiet (it may wait for someone), over."""
+
+    session: SessionLine
+    state: str
+
+
+class Home(msgspec.Struct, frozen=True, kw_only=True):
+    """What the first page shows. Days are where the person is; `daily` has a value for each name on each day, in USD and in tokens."""
+
+    active: list[Active]
+    runs: list[LiveLine]
+    sessions: int
+    subagents: int
+    today: Row
+    week: Row
+    month: Row
+    by: str
+    daily_usd: Stack
+    daily_tokens: Stack
+    days: dict[date, query.Day]
+    budgets: list[Spent]
+    last_sync: datetime | None
+
+
+def home(store: Store, config: Config, by: str, now: datetime, zone: Zone) -> Home:
+    today = last = zone.today(now)
+    times = store.call_times()
+    if times is not None and (latest := zone.today(parse_time(times[1]))) <= today - timedelta(days=DAYS):
+        last = latest  # Nothing was used lately: the last time something was says more than an empty chart.
+    first = last - timedelta(days=DAYS - 1)
+    found = usage.daily(store, by, CallFilter(since=zone.midnight(first)), zone=zone)
+    days = [(first + timedelta(days=n)).isoformat() for n in range(DAYS)]
+    named = {day: {row.key or "unknown": row for row in rows} for day, rows in found.items()}
+
+    def since(number: int) -> Row:
+        some = [(today - timedelta(days=n)).isoformat() for n in range(number)]
+        return usage.total(row for day in some for row in found.get(day, ()))
+
+    return Home(
+        active=active(store, now),
+        runs=running_runs(config),
+        sessions=store.count(Filter()),
+        subagents=store.count(Filter(parents_only=False)) - store.count(Filter()),
+        today=since(1),
+        week=since(7),
+        month=since(DAYS),
+        by=by,
+        daily_usd=stacked(days, {day: {name: row.usd for name, row in rows.items()} for day, rows in named.items()}),
+        daily_tokens=stacked(days, {day: {name: float(row.total_tokens) for name, row in rows.items()} for day, rows in named.items()}),
+        days=query.activity(store, zone.midnight(today - timedelta(days=7 * WEEKS)), zone.today),
+        budgets=usage.budgets(store, config.budget, now, zone),
+        last_sync=query.last_sync(config),
+    )
+
+
+def active(store: Store, now: datetime) -> list[Active]:
+    """The sessions of the last day, or the latest there are."""
+    lines = store.sessions(Filter(since=now - RECENT), limit=SHOWN) or store.sessions(Filter(), limit=SHOWN)
+    found = []
+    for line in lines:
+        age = now - datetime.fromisoformat(line.ended_at) if line.ended_at else RECENT
+        found.append(Active(session=line, state="running" if age < RUNNING else "quiet" if age < STALE else "over"))
+    return found
+
+
+def page(request: Request) -> Response:
+    by = "agent" if request.query_params.get("by") == "agent" else "model"
+    is_tokens = request.query_params.get("show") == "tokens"
+    with lent(request) as (store, config):
+        zone, now = Zone(), datetime.now(UTC)
+        found = home(store, config, by, now, zone)
+        chart, say = (found.daily_tokens, short) if is_tokens else (found.daily_usd, usd)
+        what = "Tokens" if is_tokens else "Cost"
+        last = zone.today(now)
+        begun = {day: one.sessions for day, one in found.days.items()}
+        return render(
+            request,
+            "home.html",
+            home=found,
+            names=query.names(store, [one.session.uid for one in found.active]),
+            is_tokens=is_tokens,
+            chart=chart,
+            say=say,
+            bars=bars(chart, say, f"{what} on each of the last {DAYS} days by {by}"),
+            heat=heatmap(last - timedelta(days=7 * WEEKS - 1), last, begun, lambda number: count(number, "session")),
+            heat_days=sorted(found.days.items(), reverse=True),
+            is_past=chart.days[-1] != last.isoformat(),
+            is_empty=not found.sessions,
+        )
+
+
+routes = [Route("/", page)]

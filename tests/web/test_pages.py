@@ -1,0 +1,222 @@
+"""Home, usage, live, agents and store: what each shows, and that it says so when there is nothing."""
+
+from __future__ import annotations
+
+import csv
+import http.client
+import io
+import re
+from contextlib import closing
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from markupsafe import Markup
+
+from runlore import pipeline, query, usage
+from runlore.config import Config
+from runlore.live import SessionStore
+from runlore.store import open_store
+from runlore.usage import Zone
+from runlore.web._charts import REST, bars, heatmap, stacked
+from runlore.web.used import asked, without_gaps
+from tests.toy import Toy, line
+from tests.web.conftest import SHOP, Client, serving
+
+NOW = datetime(2026, 8, 15, 12, tzinfo=UTC)
+
+
+# ── home ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+def test_home_shows_the_latest_sessions_what_they_cost_and_a_table_behind_each_chart(client: Client) -> None:
+    page = client.get("/")
+    assert "Fix the flaky checkout test" in page
+    assert page.count("<summary>As a table</summary>") == 2
+    assert page.count('role="img"') == 2
+    assert "claude-opus-4-8" in page
+    assert "claude-opus-4-8" not in client.get("/?by=agent").partition("charthead")[2].partition("The last year")[0]
+
+
+def test_home_of_an_empty_store_says_what_to_do(home: Path, toy: Toy) -> None:
+    config = query_config()
+    with closing(open_store(config.store)), serving() as client:
+        assert "runlore sync" in client.get("/")
+
+
+def query_config() -> Config:
+    from runlore import config as settings
+
+    config = settings.load()
+    settings.make_home(config.home)
+    return config
+
+
+def test_what_was_just_written_is_running_and_what_fell_silent_may_wait(home: Path, toy: Toy) -> None:
+    root = home / ".toy"
+    root.mkdir()
+    minutes = (datetime.now(UTC) - datetime(2026, 1, 1, tzinfo=UTC)).total_seconds()
+    for name, ago in (("now", 0), ("before", 30 * 60), ("old", 5 * 3600)):
+        (root / f"{name}.jsonl").write_bytes(line(s=name, id=name, text=f"the {name} one", at=minutes - ago))
+    config = query_config()
+    with closing(open_store(config.store)) as store:
+        pipeline.sync(store, config)
+    with serving() as client:
+        page = client.get("/")
+    assert "Running now" in page
+    assert re.findall(r'<span class="state (\w+)"', page) == ["running", "quiet"]
+
+
+def test_days_are_added_up_where_the_person_is(demo: Config) -> None:
+    with closing(open_store(demo.store, read_only=True)) as store:
+        since = datetime(2026, 1, 1, tzinfo=UTC)
+        found = query.activity(store, since, Zone("UTC").today)
+        assert {day.isoformat(): one.sessions for day, one in found.items()} == {
+            "2026-08-03": 1, "2026-08-11": 1, "2026-08-14": 1, "2026-08-15": 1,
+        }  # fmt: skip
+        assert min(query.activity(store, since, Zone("Pacific/Kiritimati").today)) == date(2026, 8, 3)
+        assert query.activity(store, datetime(2026, 9, 1, tzinfo=UTC), Zone("UTC").today) == {}
+
+
+def test_daily_sums_are_those_of_the_report(demo: Config) -> None:
+    with closing(open_store(demo.store, read_only=True)) as store:
+        chosen, zone = usage.report(store, "day", zone=Zone("UTC")), Zone("UTC")
+        found = usage.daily(store, "model", asked({"since": "all"}, NOW, zone).chosen, zone=zone)
+        assert {day: usage.total(rows).units for day, rows in found.items()} == {row.key: row.units for row in chosen.rows}
+
+
+# ── charts ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+def test_a_stack_keeps_the_largest_names_and_adds_up_the_rest() -> None:
+    chart = stacked(["d1", "d2"], {"d1": {f"m{n}": float(n) for n in range(1, 10)}, "d2": {"m1": 1.0}})
+    assert chart.names == ["m9", "m8", "m7", "m6", "m5", "m4", REST]
+    assert chart.totals == [45.0, 1.0]
+    assert stacked(["d1"], {}).names == []
+
+
+def test_a_chart_says_its_values_and_nothing_in_a_name_is_markup() -> None:
+    made = bars(stacked(["2026-01-01"], {"2026-01-01": {'<script>"&': 2.0}}), str, 'a "label"')
+    assert isinstance(made, Markup)
+    assert 'data-tip="2026-01-01: 2.0"' in made
+    assert "<script" not in made
+    assert 'aria-label="a &#34;label&#34;"' in made
+
+
+def test_a_heatmap_has_a_square_for_each_day() -> None:
+    last = date(2026, 3, 31)
+    made = heatmap(last - timedelta(days=370), last, {last: 9, last - timedelta(days=1): 1}, lambda number: f"{number} sessions")
+    assert made.count("<rect") == 371
+    assert 'class="h4"' in made
+    assert 'data-tip="2026-03-31: 9 sessions"' in made
+
+
+# ── usage ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+@pytest.mark.parametrize("by", usage.BY)
+def test_usage_can_be_seen_by_anything(client: Client, by: str) -> None:
+    page = client.get(f"/usage?by={by}&since=all")
+    assert "$0.25" in page
+    assert "No call in this time" not in page
+
+
+def test_usage_by_session_leads_to_the_session_and_to_why(client: Client) -> None:
+    page = client.get("/usage?by=session&since=all")
+    assert f'href="/s/{SHOP}"' in page
+    why = client.get(re.findall(r'href="(/usage/explain/[^"]+)"', page)[0])
+    assert "from genai-prices" in why
+
+
+def test_usage_is_narrowed_by_the_url_and_says_when_nothing_is_left(client: Client) -> None:
+    assert "claude-opus-4-8" in client.get("/usage?by=model&since=all&project=shop-api")
+    assert "No call in this time" in client.get("/usage?since=all&model=nobody")
+    assert client.ask("/usage?by=wrong").status == 400
+    assert client.ask("/usage?since=whenever").status == 400
+
+
+def test_csv_has_every_row_of_the_page(client: Client) -> None:
+    answer = client.ask("/usage.csv?by=model&since=all")
+    assert answer.headers["content-type"].startswith("text/csv")
+    assert {row["model"] for row in csv.DictReader(io.StringIO(answer.text))} == {"claude-haiku-5", "claude-opus-4-8", "claude-sonnet-5"}
+
+
+def test_waste_and_doubts_are_told(client: Client) -> None:
+    assert "on attempts that failed" in client.get("/usage/waste?since=all")
+    assert "claude-haiku-5" in client.get("/usage/doubts").partition("Without a price")[2]
+
+
+def test_a_span_of_days_begins_at_midnight_and_a_chart_has_no_gaps() -> None:
+    assert asked({"since": "7d"}, NOW, Zone("UTC")).chosen.since == datetime(2026, 8, 9, tzinfo=UTC)
+    assert asked({"since": "99999d"}, NOW, Zone("UTC")).chosen.since is not None
+    assert without_gaps("day", ["2026-08-01", "2026-08-03"]) == ["2026-08-01", "2026-08-02", "2026-08-03"]
+    assert len(without_gaps("day", ["1999-01-01", "2026-08-03"])) == 90
+    assert without_gaps("month", ["2026-01", "2026-08"]) == ["2026-01", "2026-08"]
+
+
+# ── live ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+@pytest.fixture
+def run_id(demo: Config) -> str:
+    """A run that went through three nodes, with two checkpoints and a skill."""
+    store = SessionStore(demo.home / "live")
+    with store.create("Nightly <b>report</b>", agent="reporter") as session:
+        session.state.start("g1")
+        session.state.progress("fetch", tokens=1200, buffer={"rows": 10})
+        session.state.checkpoint("fetch")
+        session.state.progress("write", buffer={"rows": 25, "file": "out.md"})
+        session.state.checkpoint("write")
+        session.state.progress("send", failures="send")
+        with session.skill("tdd") as run, run.attempt(model="small") as attempt:
+            attempt.verified(by="exit_code", command="pytest", exit_code=0)
+        found = session.id
+    store.close()
+    return found
+
+
+def test_live_runs_are_listed_with_their_state_and_skills_with_their_rates(client: Client, run_id: str) -> None:
+    page = client.get("/live")
+    assert "Nightly &lt;b&gt;report&lt;/b&gt;" in page
+    assert "at send" in page
+    assert ">100%<" in page
+    assert run_id in client.get("/")
+    assert "No live session is completed" in client.get("/live?status=completed")
+
+
+def test_a_run_shows_its_path_and_what_changed_between_checkpoints(client: Client, run_id: str) -> None:
+    page = client.get(f"/live/{run_id}")
+    assert re.findall(r"<li[^>]*>(\w+)</li>", page.partition("Path")[2].partition("Checkpoints")[0]) == ["fetch", "write", "send"]
+    newest, oldest = re.findall(r'name="from" value="([^"]+)"', page)
+    compared = client.get(f"/live/{run_id}?from={oldest}&to={newest}").partition("What is different")[2]
+    assert "<code>10</code> → <code>25</code>" in compared
+    assert "+ file" in compared
+
+
+@pytest.mark.parametrize("id", ["no-such", "..", "%2e%2e", "..%2f..", "a%00b", ".trash"])
+def test_only_the_id_of_a_live_session_reaches_the_disk(client: Client, run_id: str, id: str) -> None:
+    assert client.ask(f"/live/{id}").status == 404
+
+
+def test_live_without_a_run_says_how_to_log_one(client: Client) -> None:
+    assert "No agent has logged a session here" in client.get("/live")
+
+
+# ── agents and store ─────────────────────────────────────────────────────────────────────────────────────────────────
+def test_agents_and_the_store_are_told_and_examined(client: Client) -> None:
+    page = client.get("/agents")
+    assert "Claude Code" in page
+    assert "81 events" in page
+    assert "The store is right" in client.get("/agents/doctor")
+
+
+# ── what changed ─────────────────────────────────────────────────────────────────────────────────────────────────────
+def test_a_page_that_listens_is_told_when_a_session_grew(home: Path, toy: Toy) -> None:
+    file = home / ".toy/one.jsonl"
+    file.parent.mkdir()
+    file.write_bytes(line(s="one", id="n0", text="first", at=0))
+    config = query_config()
+    with closing(open_store(config.store)) as store, serving() as client:
+        pipeline.sync(store, config)
+        with closing(http.client.HTTPConnection("127.0.0.1", client.port, timeout=20)) as connection:
+            connection.request("GET", "/events?session=toy:one", headers={"host": "localhost"})
+            told = connection.getresponse()
+            assert told.getheader("content-type", "").startswith("text/event-stream")
+            assert told.readline() == b"retry: 3000\n"
+            file.write_bytes(file.read_bytes() + line(s="one", id="n1", text="second", at=1))
+            pipeline.sync(store, config)
+            lines = [told.readline() for _ in range(3)]
+        assert b"event: changed\n" in lines
+        assert b'"events":2' in b"".join(lines)
