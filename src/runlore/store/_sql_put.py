@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from datetime import UTC, datetime
 from itertools import groupby
 from typing import Any, ClassVar
@@ -13,9 +13,10 @@ import msgspec
 
 from .._hash import blake2b
 from ..adapters import Facts, Source
+from ..errors import StoreBusy
 from ..model import BLOCK, format_time
 from ..timeline import Tally, merge
-from . import DAMAGED, OVERTAKEN, Batch, Piece, Put, Segment, StreamState
+from . import DAMAGED, OVERTAKEN, Batch, Piece, Put, Segment, SourceState, StreamState
 from ._sql_calls import Ledger
 from .copies import Copies
 from .pieces import (
@@ -37,6 +38,9 @@ from .pieces import (
     with_origin,
     with_record,
 )  # fmt: skip
+
+MOST_ROUNDS = 10
+"""Copies of copies of copies settle in as many rounds as there are generations. What claims more is made up."""
 
 PUT_BACK = b"\x01"
 """The hash of a block that only counts what is gone from its source: the rest of it counts for a later reading."""
@@ -99,6 +103,28 @@ class Writer(Ledger):
     @abstractmethod
     def _drop_segments(self, where: str, bindings: tuple[Any, ...]) -> None:
         """Drops segments and their words."""
+
+    def unsettled(self) -> Iterator[list[SourceState]]:
+        for _ in range(MOST_ROUNDS):
+            is_settled = True
+            for states in self._unsettled():
+                is_settled = False
+                yield states
+            if is_settled:
+                return
+
+    def _unsettled(self) -> Iterator[list[SourceState]]:
+        """One round of it."""
+        if self._one(f"select 1 from sources where {self.mine[0]} and adapter_version = ? limit 1", (*self.mine[1], OVERTAKEN)):
+            with suppress(StoreBusy), self.sync_lock():
+                states = [state for state in self.sources().values() if state.adapter_version == OVERTAKEN]
+                found = [state for state in states if 0 < self.kept_count(state.number) == state.position.records]
+                if found:
+                    yield found
+
+    @abstractmethod
+    def sync_lock(self) -> AbstractContextManager[None]:
+        """See `Store`."""
 
     def together(self, batches: Sequence[Batch]) -> AbstractContextManager[None]:
         return nullcontext()

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from ..errors import StoreBusy, StoreError, StoreTooNew
 from ..model import Digest
-from . import FORGOTTEN
+from . import FORGOTTEN, OVERTAKEN, SourceState
 from ._postgres_copy import PostgresTaker
 from ._postgres_db import PATIENCE_S, Database, array
 from ._postgres_read import Seen
@@ -130,9 +130,8 @@ class PostgresStore(PostgresTaker, Evictor):
         # A connection of its own: the server lets go of the lock when it is lost, whatever becomes of the other.
         lock = Database(self._private_url, self.url, patience_s=PATIENCE_S)
         try:
-            key = f"{self.reader} {os.environ.get('RUNLORE_HOME', '')}"
-            sql = "select pg_try_advisory_lock(?::int, hashtext(current_schema() || ?))"
-            if not lock.execute(sql, (_SYNC, key)).fetchone()[0]:  # type: ignore[index]
+            sql = "select pg_try_advisory_lock(?::int, hashtext(current_schema() || ' ' || ?))"
+            if not lock.execute(sql, (_SYNC, self.reader)).fetchone()[0]:  # type: ignore[index]
                 raise StoreBusy("another sync is running; this one has nothing to do")
             yield
             self._merge_words()
@@ -140,6 +139,17 @@ class PostgresStore(PostgresTaker, Evictor):
             with suppress(StoreError):
                 lock.execute("select pg_advisory_unlock_all()")  # The server notices a closed connection a moment later.
             lock.close()
+
+    def _unsettled(self) -> Iterator[list[SourceState]]:
+        """Of every machine of this author. One that is syncing has its lock, and looks for itself when it has let go of that."""
+        sql = "select distinct reader from sources where author = ? and adapter_version = ? order by 1"
+        machine = self.machine
+        try:
+            for (reader,) in self._all(sql, (self.author, OVERTAKEN)):
+                self.machine = reader.removeprefix(f"{self.author}@")
+                yield from super()._unsettled()
+        finally:
+            self.machine = machine
 
     def _merge_words(self) -> None:
         """Words that were added are collected first, and merged into the index in one go. A search has to go through what is not."""
