@@ -134,3 +134,15 @@ def test_a_session_that_grew_is_read_anew(long: Config, home: Path) -> None:
         with closing(open_store(long.store)) as store:
             pipeline.sync(store, long)
         assert len(json.loads(client.get("/x/parts/toy:long"))["parts"]) == 5
+
+
+def test_a_session_can_be_taken_from_its_page(client: Client) -> None:
+    for kind, begin in (("md", "# Fix the flaky"), ("jsonl", '{"type":"session"'), ("html", "<!doctype html>")):
+        answer = client.ask(f"/export/{SHOP}?format={kind}")
+        assert answer.text.startswith(begin)
+        assert f'.{kind}"' in answer.headers["content-disposition"]
+        assert answer.headers["content-disposition"].startswith("attachment")
+    assert client.get(f"/export/{SHOP}?format=md&first=7&last=7").count("**7. Bash**") == 1
+    assert client.get(f"/x/markdown/{SHOP}?seq=8").startswith("**7. Bash**")
+    assert client.ask(f"/export/{SHOP}?format=exe").status == 404
+    assert client.ask("/export/nobody").status == 404

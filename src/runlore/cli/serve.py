@@ -7,21 +7,36 @@ variable RUNLORE_TOKEN.
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 from . import _click as click
 from ._out import note
 
+if TYPE_CHECKING:
+    from ..web._guard import Door
+
 
 @click.command(help=__doc__)
 @click.option("--host", default="127.0.0.1", metavar="ADDRESS", help="Where to listen (127.0.0.1).")
-@click.option("--port", type=click.IntRange(0, 65535), default=8765, metavar="N", help="0 is any that is free (8765).")
+@click.option("--port", type=click.IntRange(0, 65535), metavar="N", help="0 is any that is free (8765, or any).")
 @click.option("--name", "names", multiple=True, metavar="NAME", help="A further name that it is asked by. May be repeated.")
-def command(host: str, port: int, names: tuple[str, ...]) -> None:
-    from ..web.serving import bind, door_for, serve, url_of
+def command(host: str, port: int | None, names: tuple[str, ...]) -> None:
+    from ..web.serving import bind, serve, url_of
 
-    door = door_for(host, tuple(name.lower() for name in names), os.environ.get("RUNLORE_TOKEN") or None)
+    door = door_of(host, names)
     with bind(host, port) as listening:
-        note(f"runlore is at {url_of(listening)}; Ctrl-C ends it")
-        if door.token is not None and not os.environ.get("RUNLORE_TOKEN"):
-            note(f"the token is {door.token}")
+        announce(url_of(listening), door)
         serve(listening, door)
+
+
+def door_of(host: str, names: tuple[str, ...]) -> Door:
+    """Who may ask, at this address."""
+    from ..web.serving import door_for
+
+    return door_for(host, tuple(name.lower() for name in names), os.environ.get("RUNLORE_TOKEN") or None)
+
+
+def announce(url: str, door: Door) -> None:
+    note(f"runlore is at {url}; Ctrl-C ends it")
+    if door.token is not None and not os.environ.get("RUNLORE_TOKEN"):
+        note(f"the token is {door.token}")

@@ -33,7 +33,7 @@ def environment(*folders: Path) -> jinja2.Environment:
         auto_reload=False,
     )
     made.filters.update(FILTERS)
-    made.globals.update(show=show, outcome=outcome, picture_names=images.named, picture_url=picture_url, link=session_url)
+    made.globals.update(show=show, outcome=outcome, picture_names=images.named, picture_url=picture_url, link=session_url, folds=True)
     return made
 
 

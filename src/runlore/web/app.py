@@ -16,7 +16,7 @@ from starlette.types import ASGIApp
 from ..errors import Ambiguous, ModelError, NotFound, RunloreError, SessionNotFound, StoreMissing
 from ..lending import Stores
 from ..search import QueryError
-from . import _files, agents, events, home, lives, login, session, sessions, used
+from . import _files, agents, events, home, lives, login, session, sessions, taken, used
 from ._guard import Door, Guard
 from ._view import render
 
@@ -28,6 +28,7 @@ ROUTES = [
     *events.routes,
     *sessions.routes,
     *session.routes,
+    *taken.routes,
     *login.routes,
     *_files.routes,
 ]

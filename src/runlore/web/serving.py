@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import uvicorn
@@ -27,8 +28,14 @@ def door_for(host: str, names: tuple[str, ...] = (), token: str | None = None) -
     return Door(hosts=(*LOOPBACK, host, socket.gethostname().lower(), *names), token=token or secrets.token_urlsafe(24))
 
 
-def bind(host: str, port: int) -> socket.socket:
-    """A socket that listens, so that whoever is told the address finds it. Port 0 is any that is free. Raises RunloreError."""
+def bind(host: str, port: int | None) -> socket.socket:
+    """A socket that listens, so that whoever is told the address finds it. Port 0 is any that is free, None the usual one or, when
+    that is taken, any. Raises RunloreError."""
+    if port is None:
+        try:
+            return bind(host, PORT)
+        except RunloreError:
+            return bind(host, 0)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     made = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -57,4 +64,5 @@ def serve(listening: socket.socket, door: Door, ready: Callable[[], None] | None
     server = uvicorn.Server(uvicorn.Config(make_app(door), timeout_graceful_shutdown=1, **quiet))
     if ready is not None:
         ready()
-    server.run(sockets=[listening])
+    with suppress(KeyboardInterrupt):  # How it is meant to end.
+        server.run(sockets=[listening])

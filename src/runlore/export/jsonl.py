@@ -1,0 +1,42 @@
+"""A session as lines of JSON: the session first, then its events with their texts, in the names of docs/json.md."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from .._text import safe_json
+from ..model import SessionEvent
+from .taking import Taken
+
+
+def jsonl(taken: Taken) -> Iterator[str]:
+    """A line for each."""
+    yield _line({"type": "session", **_cleaned(taken.outline.session.to_dict(), taken)})
+    for blocks, bodies in taken.parts():
+        events: dict[int, SessionEvent] = {}
+        for block in blocks:
+            shown = [block.event, *((block.call.result, *block.call.others) if block.call else ())]
+            events.update((event.seq, event) for event in shown if event is not None)
+        for seq in sorted(events):
+            yield _line({"type": "event", **_cleaned(events[seq].to_dict(), taken), "body": bodies.get(seq, "")})
+
+
+def _cleaned(data: dict[str, Any], taken: Taken) -> dict[str, Any]:
+    """Titles, summaries and folders are people's words as well."""
+    return {name: taken.clean(value) if isinstance(value, str) and name in _WORDS else value for name, value in data.items()}
+
+
+_WORDS = frozenset({"title", "summary", "cwd", "git_branch", "source_path", "outcome_evidence"})
+
+
+def _line(data: dict[str, Any]) -> str:
+    try:
+        made = msgspec.json.encode(data)
+    except UnicodeEncodeError:  # Half of a surrogate pair, which has no UTF-8.
+        import json
+
+        made = json.dumps(data).encode()
+    return safe_json(made).decode() + "\n"

@@ -1,0 +1,78 @@
+"""A session as Markdown: to read, to paste into an issue, to hand to a model."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from .. import _words
+from .._text import clean, one_line
+from .outline import Block
+from .pages import outcome
+from .taking import Taken
+
+
+def markdown(taken: Taken, *, head: bool = True) -> Iterator[str]:
+    """In pieces, which put together are the text."""
+    if head:
+        yield from _head(taken)
+    for blocks, bodies in taken.parts():
+        for block in blocks:
+            for part in _block(block, bodies):
+                yield f"{part}\n\n"
+
+
+def _head(taken: Taken) -> Iterator[str]:
+    session = taken.outline.session
+    yield f"# {taken.clean(one_line(session.title)) or session.session_uid}\n\n"
+    facts = {
+        "session": f"`{session.session_uid}`",
+        "repository": taken.clean(one_line(session.repo)),
+        "branch": taken.clean(one_line(session.git_branch)),
+        "model": one_line(session.model),
+        "begun": _words.local(session.started_at) if session.started_at else "",
+        "cost": "" if session.cost.usd is None else f"${session.cost.usd:.2f}",
+    }
+    yield "".join(f"- {name}: {value}\n" for name, value in facts.items() if value)
+    yield "\n" if taken.is_whole else f"- a part of it: {len(taken.blocks)} of {len(taken.outline.blocks)} entries\n\n"
+
+
+def _block(block: Block, bodies: dict[int, str]) -> Iterator[str]:
+    event = block.event
+    text = clean(bodies.get(event.seq, "")).strip("\n")
+    if block.form == "prompt":
+        yield f"## {event.seq}. Prompt"
+        yield text
+    elif block.form == "reply":
+        yield text
+    elif block.form == "thought" and text:
+        yield "\n".join(f"> {line}".rstrip() for line in text.split("\n"))
+    elif block.form == "call":
+        yield from _call(block, text, bodies)
+    elif block.form in ("error", "result", "person"):
+        yield f"**{event.seq}. {one_line(event.tool) or block.form}**"
+        yield fenced(text or one_line(event.summary))
+    elif block.form in ("compact", "cleared"):
+        yield f"*{event.seq}. {'compacted: what came before left the view of the model' if block.form == 'compact' else 'cleared'}*"
+    elif block.form == "summary":
+        yield f"**{event.seq}. Summary of what came before**"
+        yield text
+
+
+def _call(block: Block, text: str, bodies: dict[int, str]) -> Iterator[str]:
+    event, pair = block.event, block.call
+    result = pair.result if pair else None
+    output = clean(bodies.get(result.seq, "")).strip("\n") if result else ""
+    became = ", ".join(word for word, _ in outcome(block, text, output))
+    yield f"**{event.seq}. {one_line(event.tool) or event.kind}** ({became})"
+    if text:
+        yield fenced(text, "diff" if event.kind == "edit" else "")
+    if output and event.kind != "edit":
+        yield fenced(output)
+
+
+def fenced(text: str, language: str = "") -> str:
+    """Between fences that are longer than any in the text."""
+    longest = max((len(run) for run in re.findall(r"`{3,}", text)), default=2)
+    fence = "`" * (longest + 1)
+    return f"{fence}{language}\n{text}\n{fence}"

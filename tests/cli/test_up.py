@@ -1,0 +1,119 @@
+"""`runlore up` and `runlore serve`, as processes of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="there is no Ctrl-C to send to another process")
+
+
+@contextmanager
+def started(*words: str, **env: str) -> Iterator[tuple[subprocess.Popen[str], str, list[str]]]:
+    """The process, the address that it told, and what it said until then."""
+    command = [sys.executable, "-m", "runlore", *words]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, **env})
+    assert process.stderr is not None
+    said: list[str] = []
+    try:
+        for line in process.stderr:
+            said.append(line)
+            if found := re.search(r"runlore is at (\S+);", line):
+                yield process, found[1], said
+                break
+        else:
+            raise AssertionError("".join(said))
+    finally:
+        process.send_signal(signal.SIGINT)
+        try:
+            process.communicate(timeout=20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+
+
+def get(url: str) -> str:
+    with urllib.request.urlopen(url, timeout=20) as answer:
+        return str(answer.read().decode())
+
+
+def session(home: Path, name: str, *texts: str) -> None:
+    folder = home / ".claude/projects/-home-x"
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / f"{name}.jsonl", "a") as file:
+        for n, text in enumerate(texts):
+            record = {
+                "type": "user", "uuid": f"{name}-{text[:9]}-{n}", "parentUuid": None, "sessionId": name, "cwd": "/home/x",
+                "timestamp": "2026-03-01T10:00:00.000Z", "message": {"role": "user", "content": text},
+            }  # fmt: skip
+            file.write(json.dumps(record) + "\n")
+
+
+def test_up_shows_the_demo_where_nothing_is_found_and_ends_when_interrupted(home: Path) -> None:
+    with started("up", "--port", "0") as (process, url, said):
+        assert "this is the demo" in "".join(said)
+        assert "Fix the flaky checkout test" in get(f"{url}/sessions")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 0
+
+
+def test_up_reads_what_is_there_and_what_is_written_meanwhile(home: Path) -> None:
+    session(home, "11111111-aaaa", "find the lost sock")
+    with started("up", "--port", "0") as (_, url, _said):
+        assert "find the lost sock" in get(f"{url}/sessions")
+        time.sleep(1.5)  # Until it watches.
+        session(home, "22222222-bbbb", "and now the other one")
+        for _ in range(60):
+            if "and now the other one" in get(f"{url}/sessions"):
+                break
+            time.sleep(0.5)
+        else:
+            raise AssertionError("what was written was not shown")
+
+
+def test_once_says_where_it_would_be_and_ends(home: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "runlore", "up", "--once", "--port", "0"], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert "runlore is at http://localhost:" in done.stderr
+
+
+def test_another_address_needs_a_token_that_is_printed_once(home: Path) -> None:
+    with started("serve", "--host", "0.0.0.0", "--port", "0") as (process, url, _):
+        assert process.stderr is not None
+        token = process.stderr.readline().split()[-1]
+        port = url.rpartition(":")[2]
+        assert len(token) >= 32
+        assert "asks for the token" in get(f"http://127.0.0.1:{port}/")
+        asked = urllib.request.Request(f"http://127.0.0.1:{port}/live", headers={"Authorization": f"Bearer {token}"})
+        with urllib.request.urlopen(asked, timeout=20) as answer:
+            assert token not in answer.read().decode()
+
+
+def test_a_token_of_ones_own_is_not_printed(home: Path) -> None:
+    with started("serve", "--host", "0.0.0.0", "--port", "0", RUNLORE_TOKEN="my-own-long-token-of-mine") as (process, _, said):
+        process.send_signal(signal.SIGINT)
+        out, rest = process.communicate(timeout=20)
+    assert "my-own-long-token" not in "".join(said) + out + rest
+
+
+def test_a_port_that_is_taken_is_told() -> None:
+    import socket
+
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        words = [sys.executable, "-m", "runlore", "serve", "--port", str(taken.getsockname()[1])]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, "--port chooses another" in done.stderr) == (1, True)
