@@ -161,7 +161,7 @@ class Bench:
             theirs.first_sync(full=True)
             sides["agentsview"] = theirs.sync
         # The floor: the interpreter with what no sync can do without.
-        imports = "import msgspec, apsw, zstandard, click"
+        imports = "import msgspec, apsw, zstandard"
         sides["floor"] = lambda: run([self.python, "-c", imports], ours.env)
         best = alternate(sides, max(5, self.rounds))
         mine, other = best["runlore"], best.get("agentsview")

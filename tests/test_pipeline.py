@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -52,6 +53,30 @@ def sync(store: Store, config: Config, root: Path) -> Callable[..., pipeline.Rep
 def append(file: Path, *lines: bytes) -> None:
     with file.open("ab") as out:
         out.writelines(lines)
+
+
+def test_what_a_fold_leaves_in_cycles_does_not_pile_up(
+    root: Path, toy: Toy, sync: Callable[..., pipeline.Report], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sync looks for no cycles as it goes. A fold that holds its own methods is one, with all that it read."""
+
+    class Fold:
+        def __init__(self) -> None:
+            self.rules = {"self": self.__init__}  # type: ignore[misc] # What is called is nobody's business here.
+
+    left: list[weakref.ref[Fold]] = []
+    alive: list[int] = []
+
+    def normalize(source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
+        alive.append(sum(fold() is not None for fold in left))
+        left.append(weakref.ref(Fold()))
+        return Toy.normalize(toy, source, records, carry)
+
+    monkeypatch.setattr(toy, "normalize", normalize)
+    for n in range(10):
+        append(root / f"s{n}.jsonl", line(s=f"s{n}", id=f"e{n}"))
+    assert sync(workers=0).new_sessions == 10
+    assert max(alive) == 0
 
 
 def rows(store: Store) -> int:

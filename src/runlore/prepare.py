@@ -5,6 +5,7 @@ One job is a part of one source; the result is a `Batch` for the store to put. P
 
 from __future__ import annotations
 
+import gc
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from itertools import accumulate
@@ -99,6 +100,7 @@ class Preparer:
 
     def prepare(self, job: Job) -> Result:
         """Takes the next part of the source. A source that cannot be read is a result too, not an exception."""
+        gc.collect(0)  # A sync looks for no cycles: those of the part before hold all that was made of it.
         since = job.since or Position(offset=0)
         try:
             adapter = adapters.get(job.source.agent)
