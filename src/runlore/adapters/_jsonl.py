@@ -17,6 +17,7 @@ import typing
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from time import time
 from typing import Any, TypeVar
 
 import msgspec
@@ -150,6 +151,25 @@ def read_small(path: str, limit: int) -> bytes | None:
     except OSError:
         return None
     return data if len(data) <= limit else None
+
+
+def as_it_is(source: Source) -> Source | None:
+    """The source with what its file is now; None when that is gone."""
+    try:
+        stat = os.stat(source.path)
+    except OSError:
+        return None
+    return msgspec.structs.replace(source, size=stat.st_size, mtime_ns=stat.st_mtime_ns, inode=stat.st_ino)
+
+
+def is_stale(source: Source, after_s: float) -> bool:
+    """Whether nothing was written to a source for so long that nothing will be."""
+    return source.mtime_ns < (time() - after_s) * 1e9
+
+
+def aged(source: Source, after_s: float) -> Source:
+    """The source, as another one when it is stale: what was held back of it, as it might still have changed, is then read."""
+    return msgspec.structs.replace(source, mtime_ns=source.mtime_ns + 1) if is_stale(source, after_s) else source
 
 
 def note_refusal(path: str, error: OSError, refused: list[ReadError]) -> None:

@@ -28,7 +28,7 @@ import msgspec
 from ..errors import ReadError
 from ..model import Session
 from . import Normalized, Position, Record, Source
-from ._jsonl import JsonLines, to_json
+from ._jsonl import JsonLines, as_it_is, to_json
 from ._sqlite import _paths, as_record, columns, reading, rows
 from ._sqlite_sessions import UNIT, SqliteSessions
 
@@ -92,13 +92,7 @@ class Adapter(SqliteSessions):
         return " ".join(str(id_) for (id_,) in found), str(len(found))
 
     def refresh(self, source: Source) -> Source | None:
-        if not is_file(source):
-            return super().refresh(source)
-        try:
-            stat = os.stat(source.path)
-        except OSError:
-            return None
-        return msgspec.structs.replace(source, size=stat.st_size, mtime_ns=stat.st_mtime_ns, inode=stat.st_ino)
+        return as_it_is(source) if is_file(source) else super().refresh(source)
 
     def follows(self, source: Source, since: Position) -> bool:
         return self.lines.follows(source, since) if is_file(source) else super().follows(source, since)

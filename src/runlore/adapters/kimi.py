@@ -23,15 +23,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from hashlib import md5
 from pathlib import Path
-from time import time
 
 import msgspec
 
 from ..model import Session
 from . import Normalized, Position, Record, Source, usual_roots
-from ._jsonl import JsonLines, read_small, to_json
+from ._jsonl import JsonLines, aged, as_it_is, is_stale, read_small, to_json
 
 WIRE, CONTEXT, STATE = "wire.jsonl", "context.jsonl", "state.json"
 HOME = "sessions"
@@ -73,14 +71,11 @@ class Adapter(JsonLines):
         for path, source in found.items():
             if self._is_session(path, found, is_own=HOME in (root.name, *Path(path).relative_to(root).parts)):
                 hints = agents.get(folder_of(path)) if place(path)[1] is None else None
-                yield msgspec.structs.replace(_aged(source), hints=tuple(sorted(hints or ())))
+                yield msgspec.structs.replace(aged(source, STALE_S), hints=tuple(sorted(hints or ())))
 
     def refresh(self, source: Source) -> Source | None:
-        try:
-            stat = os.stat(source.path)
-        except OSError:
-            return None
-        return _aged(msgspec.structs.replace(source, size=stat.st_size, mtime_ns=stat.st_mtime_ns, inode=stat.st_ino))
+        found = as_it_is(source)
+        return found and aged(found, STALE_S)
 
     def _is_session(self, path: str, found: Mapping[str, Source], is_own: bool) -> bool:
         """Whether a file is one of a session. In a folder of samples that somebody collected, any may be one."""
@@ -98,7 +93,7 @@ class Adapter(JsonLines):
     def read(self, source: Source, since: Position | None) -> Iterator[Record]:
         if since is not None:  # What is told about a session changes with it.
             yield from self.beside(source)
-        yield from _whole_calls(super().read(source, since), _is_stale(source))
+        yield from _whole_calls(super().read(source, since), is_stale(source, STALE_S))
 
     def beside(self, source: Source) -> Iterable[Record]:
         """What is told about a session, and where its project is."""
@@ -130,15 +125,6 @@ class Adapter(JsonLines):
 
 
 adapter = Adapter()
-
-
-def _is_stale(source: Source) -> bool:
-    return source.mtime_ns < (time() - STALE_S) * 1e9
-
-
-def _aged(source: Source) -> Source:
-    """The source as another one when it is no longer being written: what was held back of it is then read."""
-    return msgspec.structs.replace(source, mtime_ns=source.mtime_ns + 1) if _is_stale(source) else source
 
 
 def _whole_calls(records: Iterable[Record], is_stale: bool) -> Iterator[Record]:
@@ -221,6 +207,8 @@ def folder_of(path: str) -> str:
 
 def _project(folder: str) -> str | None:
     """The path of a project whose sessions lie in this folder, which is named by its hash."""
+    from hashlib import md5  # It brings OpenSSL, which only those need who have such a folder.
+
     try:
         value = msgspec.json.decode(read_small(os.path.join(os.path.dirname(os.path.dirname(folder)), "kimi.json"), SMALL) or b"{}")
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
