@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -53,7 +54,7 @@ def stored(home: Path, toy: Toy) -> Iterator[tuple[Store, Config]]:
         yield store, config
 
 
-def made(stored: tuple[Store, Config], form: str, **part: int) -> str:
+def made(stored: tuple[Store, Config], form: str, **part: Any) -> str:
     store, config = stored
     return "".join({"markdown": markdown, "jsonl": jsonl, "html": html}[form](take(store, config, UID, **part)))
 
