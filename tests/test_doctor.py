@@ -73,7 +73,7 @@ def content(store: Store) -> dict[str, Any]:
     for shown in store.sessions(Filter(parents_only=False)):
         session = store.session(shown.uid)
         assert session is not None
-        times = dict(ingested_at=None, discovered_at=None)
+        times = dict(ingested_at=None, discovered_at=None, analyzed_at=None)
         events = [msgspec.structs.replace(event, payload_ref=None) for event in store.events(shown.uid)]
         found[shown.uid] = (msgspec.structs.replace(session, **times), events, store.bodies(shown.uid))
         ((number,),) = store.rows("select number from sessions where uid = ?", (shown.uid,))

@@ -25,7 +25,7 @@ def contents(store: Store) -> dict[str, Any]:
         session = store.session(line.uid)
         assert session is not None
         plain = session.to_dict()
-        for name in ("discovered_at", "ingested_at"):
+        for name in ("discovered_at", "ingested_at", "analyzed_at"):
             del plain[name]
         events = [event.to_dict() for event in store.events(line.uid)]
         for event in events:  # The segment's id holds the session's number, which follows from the order of arrival.

@@ -28,7 +28,22 @@ LAYERS = [
     {"digest"},
     {"mine"},
     {"lessons", "train", "retain"},
-    {"pipeline", "prepare", "tasks", "places", "billing", "doctor", "live", "query", "lending", "search", "trace", "usage", "export"},
+    {
+        "pipeline",
+        "prepare",
+        "tasks",
+        "places",
+        "billing",
+        "digesting",
+        "doctor",
+        "live",
+        "query",
+        "lending",
+        "search",
+        "trace",
+        "usage",
+        "export",
+    },
     {"cli", "web", "mcp_server", "hooks", "testing", "docs", "__init__", "__main__"},
 ]
 LAYER = {room: number for number, rooms in enumerate(LAYERS) for room in rooms}

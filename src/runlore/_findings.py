@@ -14,6 +14,9 @@ import msgspec
 FINGERPRINT_VERSION = 1
 """Of the rules behind a fingerprint. It is part of the hash: a changed rule makes other fingerprints, and never a silent mix."""
 
+DIGEST_VERSION = 1
+"""Of all the rules behind a digest. Raise it when one made today would say something else than one made yesterday."""
+
 How = Literal["edit", "command", "read", "changed", "retry"]
 """What made an error go away: a change to a file; a command; looking again before the same call; the call itself, made differently; or
 nothing that is known but trying again."""

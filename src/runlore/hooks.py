@@ -270,7 +270,7 @@ def _sync(store: Store, config: Config, agent: str) -> None:
 
     said: dict[str, object] = {}
     try:
-        report = pipeline.sync(store, config, agents=[agent])
+        report = pipeline.sync(store, config, agents=[agent], quiet_s=0)  # A session has just ended.
         said = {"sessions": report.sessions, "events": report.events, "problems": len(report.problems)}
     except StoreBusy:
         raise

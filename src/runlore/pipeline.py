@@ -1,4 +1,4 @@
-"""The whole journey: discover → read → normalize → put → price. Every step can be run twice, or be killed halfway.
+"""The whole journey: discover → read → normalize → put → price → digest. Every step can be run twice, or be killed halfway.
 
 `sync` is the story; the steps below it stand in the order in which they are called. Reading and normalizing is done by
 `prepare`, in worker processes when there is much to read; this process writes.
@@ -27,6 +27,7 @@ from .model import Call
 from .places import Places
 from .store import DAMAGED, FORGOTTEN, Batch, Filter, PriceRow, Put, SourceState, Store
 from .tasks import TOGETHER, Runner, Task, groups
+from .timeline import PAUSE
 
 if TYPE_CHECKING:
     from .billing import Pricer
@@ -60,8 +61,8 @@ class _Unstorable(Exception):
 class Progress(Protocol):
     """Told how far a sync is. The command line draws a line from it."""
 
-    def start(self, files: int, size: int) -> None:
-        """So much is to be read."""
+    def start(self, files: int, size: int, what: str = "files") -> None:
+        """So much is to be read, or so many digests are to be made."""
 
     def advance(self, files: int, size: int) -> None:
         """So much more has been kept."""
@@ -80,6 +81,7 @@ class Report(msgspec.Struct, kw_only=True):
     subagents: int = 0
     """How many of `sessions` are subagents, which a listing leaves out."""
     events: int = 0
+    digests: int = 0
     copies: int = 0
     merged: int = 0
     skipped: dict[str, int] = msgspec.field(default_factory=dict)
@@ -101,13 +103,15 @@ def sync(
     dry_run: bool = False,
     workers: int | None = None,
     progress: Progress | None = None,
+    quiet_s: float = PAUSE.total_seconds(),
 ) -> Report:
-    """Brings the store up to date with everything the agents have written. Raises StoreBusy when another sync runs."""
+    """Brings the store up to date with everything the agents have written. Raises StoreBusy when another sync runs. Sessions get a
+    digest when they have been quiet for `quiet_s`."""
     began = time.monotonic()
     for left in reversed(range(MOST_TRIES)):
         run = _Sync(store, config, agents, roots, Report(dry_run=dry_run))
         try:
-            run.run(workers, progress)
+            run.run(workers, progress, quiet_s)
             if not dry_run:
                 run.settle(workers)
             break
@@ -148,7 +152,7 @@ class _Sync:
         self.is_careful = False
         """Put one source at a time: one of them has a value that the database does not take."""
 
-    def run(self, workers: int | None, progress: Progress | None) -> None:
+    def run(self, workers: int | None, progress: Progress | None, quiet_s: float) -> None:
         """All steps in their order."""
         with ExitStack() as stack:
             is_dry = self.report.dry_run
@@ -164,6 +168,7 @@ class _Sync:
             self.ingest(tasks, workers, progress)
             self.price()
             self.redact_stored()
+            self.digest(workers, progress, quiet_s)
 
     # ── what is there ────────────────────────────────────────────────────────────────────────────────────────────────
     def discover(self) -> list[Source]:
@@ -445,6 +450,13 @@ class _Sync:
         if cleaner.hits:
             self.store.purge()
         _count(self.report.redacted, cleaner.hits)
+
+    def digest(self, workers: int | None, progress: Progress | None, quiet_s: float) -> None:
+        """Makes the digests of what has changed and come to rest."""
+        from .digesting import digest_stale
+
+        self.report.digests, problems = digest_stale(self.store, self.config, workers=workers, quiet_s=quiet_s, progress=progress)
+        self.report.problems += problems
 
 
 def _version(agent: str) -> int | None:

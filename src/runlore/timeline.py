@@ -21,7 +21,6 @@ from .model import CALL_KINDS, Cost, Session, SessionEvent, Usage
 
 PAUSE = timedelta(minutes=10)
 """A longer silence is a break and not work. The same time makes a session quiet enough for its digest."""
-
 RETRY_WINDOW = 5
 """A call that repeats a failed one counts as a retry when at most this many calls lie between: later it is a new try."""
 
@@ -74,9 +73,10 @@ def branches(events: Iterable[SessionEvent]) -> list[Branch]:
 
 
 def active(events: Iterable[SessionEvent]) -> list[SessionEvent]:
-    """The events that no rewind has left behind, by seq."""
+    """The events that no rewind has left behind, by seq: all, and soon told, where no two prompts follow the same event."""
     ordered = _sorted(events)
-    return _pick(ordered, branches(ordered)[:1])[0] if ordered else []
+    above = [event.parent_seq for event in ordered if event.parent_seq is not None and is_prompt(event)]
+    return ordered if len(set(above)) == len(above) else _pick(ordered, branches(ordered)[:1])[0]
 
 
 def abandoned(events: Iterable[SessionEvent]) -> list[list[SessionEvent]]:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from .digest import commits
 from .errors import StoreError
 from .model import SessionEvent, format_time
 from .search import SNIPPET, EventHit, QueryError
@@ -118,10 +119,6 @@ def _is_uuid(text: str, first: int, last: int) -> bool:
     return bool(re.match("-[0-9a-fA-F]{4}-", text[last : last + 6]) or re.match("-[0-9a-fA-F]{4}-", text[max(0, first - 6) : first]))
 
 
-_COMMANDS = re.compile(r"\bgit\s+([^\n;&|]{1,400})")
-_MAKERS = frozenset({"commit", "cherry-pick", "revert"})
-_TELLERS = _MAKERS | {"rebase", "merge"}  # These go on after a conflict by a commit, and else only name those of others.
-_REPORT = re.compile(r"^\[[^\]\n]* ([0-9a-f]{4,40})\] ", re.MULTILINE)
 _NAME = re.compile(r"\b[0-9a-f]{7,40}\b(?!\.\.)")  # Of `old..new`, which a push prints, the new one.
 _DECORATION = re.compile(r"^\([^)]*\) ")
 
@@ -132,10 +129,9 @@ def makes_commit(command: str, output: str, sha: str, is_error: bool = False) ->
     git tells what it made, `[main 1a2b3c4] Subject`, also when what follows fails. A quiet one is seen in what is printed
     after it: the subject that the command gave it, or, where nothing tells them apart, the first name that there is.
     """
-    verbs = {_verb(found[1].split()) for found in _COMMANDS.finditer(command)}
-    reported = [found[1] for found in _REPORT.finditer(output)] if verbs & _TELLERS else []
-    if reported or is_error or not verbs & _MAKERS:
-        return any(sha.startswith(name) or name.startswith(sha) for name in reported)
+    made = commits.reported(command, lambda: output)
+    if made or is_error or not commits.verbs(command) & commits.MAKERS:
+        return any(sha.startswith(name) or name.startswith(sha) for name, _ in made)
     told = [line for line in output.splitlines() if (name := _NAME.search(line)) and _gives_subject(command, line[name.end() :])]
     if not told:
         told = [found.group() for found in _NAME.finditer(output) if not found.group().isdecimal()][:1]
@@ -146,14 +142,6 @@ def _gives_subject(command: str, text: str) -> bool:
     """Whether the command has this as a line, or between quotes. What git adds, `(HEAD -> main)`, is no part of it."""
     subject = _DECORATION.sub("", text.strip(), count=1)
     return bool(subject) and re.search(rf"(?:^|[\"'\n]){re.escape(subject)}(?:$|[\"'\n])", command) is not None
-
-
-def _verb(words: list[str]) -> str:
-    """What git is told to do by these words: its options may stand in front."""
-    at = 0
-    while at < len(words) and words[at].startswith("-"):
-        at += 2 if words[at] in ("-C", "-c") else 1
-    return words[at] if at < len(words) else ""
 
 
 def _line_around(text: str, first: int, last: int) -> tuple[str, list[tuple[int, int]]]:

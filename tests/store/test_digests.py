@@ -113,6 +113,27 @@ def test_what_has_no_digest_or_an_old_one_or_one_of_less_is_stale(store: Store, 
     assert stale(store) == ["toy:s1"]
 
 
+def test_a_session_that_was_derived_again_is_stale_though_its_text_is_the_same(store: Store, agent: Agent) -> None:
+    agent.put(line(id="a", text="one"))
+    store.put_digest(digest_of(store, "toy:s1"), NOW)
+    store.rederive(agent.number, agent.fresh())
+    session = store.session("toy:s1")
+    assert session is not None
+    assert not session.is_evictable
+    assert stale(store) == ["toy:s1"]
+
+
+def test_a_whole_session_is_read_in_one_go_and_without_what_was_copied(store: Store, agent: Agent, another: Agent) -> None:
+    agent.put(line(id="a", text="one"), line(id="b", up="a", kind="assistant_msg", text="zwö" * 30_000))
+    another.put(line(id="a", text="one"), line(id="c", up="a", text="more"))
+    events, bodies = store.timeline("toy:s1")
+    assert [(event.seq, event.kind, event.parent_seq) for event in events] == [(0, "user_msg", None), (1, "assistant_msg", 0)]
+    assert dict(bodies) == store.bodies("toy:s1")
+    events, bodies = store.timeline("toy:s2")
+    assert ([event.origin for event in events], dict(bodies)) == (["toy:s1#0", None], {1: "more"})
+    assert store.timeline("toy:none") == ([], {})
+
+
 def test_a_session_that_is_not_quiet_yet_waits(store: Store, agent: Agent) -> None:
     agent.put(line(id="a", text="one"))
     assert stale(store, since=START - timedelta(minutes=1)) == []

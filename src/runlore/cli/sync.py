@@ -229,9 +229,12 @@ class Progress:
     def __init__(self) -> None:
         self.is_shown = sys.stderr.isatty()
         self.files = self.size = self.all_files = self.all_size = 0
+        self.what = "files"
         self.began = self.drawn = 0.0
+        self.is_drawn = False
 
-    def start(self, files: int, size: int) -> None:
+    def start(self, files: int, size: int, what: str = "files") -> None:
+        self.files, self.size, self.what = 0, 0, what
         self.all_files, self.all_size = files, size
         self.began = self.drawn = time.monotonic()  # A sync that is over at once draws nothing.
 
@@ -240,18 +243,20 @@ class Progress:
         self.size += size
         now = time.monotonic()
         if self.is_shown and now - self.drawn >= self.STEP_S:
-            self.drawn = now
+            self.drawn, self.is_drawn = now, True
             sys.stderr.write(f"\r{self.line(now - self.began)}\x1b[K")
             sys.stderr.flush()
 
     def line(self, seconds: float) -> str:
-        parts = [f"{self.files:,}/{self.all_files:,} files", f"{size(self.size)} of {size(self.all_size)}"]
+        parts = [f"{self.files:,}/{self.all_files:,} {self.what}"]
+        if self.all_size:
+            parts.append(f"{size(self.size)} of {size(self.all_size)}")
         if self.size and seconds >= 1:  # Before that a guess would be wild.
             parts.append(f"{size(self.size / seconds)}/s")
             parts.append(f"{duration(max(0, self.all_size - self.size) * seconds / self.size)} left")
         return "  ".join(parts)
 
     def close(self) -> None:
-        if self.is_shown and self.drawn > self.began:
+        if self.is_drawn:
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()

@@ -17,10 +17,14 @@ from . import Signature
 from ._commands import Command, parse
 from ._forms import Line
 from ._json import is_success, line_of_json, line_of_object, object_in
-from ._lines import find, plain
+from ._lines import find, has_frames, may_tell, plain
 from ._signature import sign
 
 NO_COMMAND = parse("")
+LONGEST_TEXT = 20_000
+"""Characters of a command that are looked at, before here-documents are left out."""
+NEAR_END, END = 1500, 4000
+"""Characters: where a program that failed says so, and the same with blanks after it."""
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,15 +33,25 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     call: SessionEvent | None
     result: SessionEvent | None
     action: str
-    command: Command
-    text: str
-    """What was called: a shell command, or the arguments."""
     files: frozenset[str]
     """The last parts of the paths that it was about."""
     is_done: bool
     """Whether an end is known, be it good or bad."""
     failed: bool
     signature: Signature | None = None
+    called: int | None = None
+    """The event that says what was called."""
+    bodies: Mapping[int, str]
+
+    @property
+    def text(self) -> str:
+        """What was called: a shell command, or the arguments."""
+        return "" if self.called is None else self.bodies.get(self.called, "")
+
+    @property
+    def command(self) -> Command:
+        """What was run, understood when someone asks: most commands come to a good end, and nobody does."""
+        return _parsed(self.text) if self.action == "shell" else NO_COMMAND
 
     @property
     def seq(self) -> int:
@@ -60,7 +74,7 @@ def attempts_of(events: Iterable[SessionEvent], bodies: Mapping[int, str]) -> li
     calls = pairs(own)
     paired = {event.seq for call in calls for event in (call.call, call.result) if event is not None}
     found = [attempt for call in calls if (attempt := _attempt(call, bodies)) is not None]
-    found += [_lone(event, bodies.get(event.seq) or event.summary or "") for event in own if event.seq not in paired and _is_error(event)]
+    found += [_lone(event, bodies) for event in own if event.seq not in paired and _is_error(event)]
     found.sort(key=lambda attempt: attempt.end_seq)
     return _continued(found)
 
@@ -75,36 +89,34 @@ def _attempt(pair: ToolCall, bodies: Mapping[int, str]) -> Attempt | None:
     if event is None:
         return None
     action = (call and call.action) or (result and result.action) or "other"
-    text = bodies.get(call.seq, "") if call else ""
-    command = parse(text.strip()) if action == "shell" else NO_COMMAND
     paths = (*(call.files if call else ()), *(result.files if result else ()))
     files = frozenset(path.replace("\\", "/").rstrip("/").rpartition("/")[2] for path in paths)
     failed = result is not None and _has_failed(result)
     line = None
     if result is not None:
-        line = _line_of(result, bodies.get(result.seq, ""), action, command, failed=failed)
+        line = _line_of(call, result, bodies, action, failed=failed)
     return Attempt(
         call=call,
         result=result,
         action=action,
-        command=command,
-        text=text,
         files=files,
         is_done=result is not None,
         failed=failed or line is not None,
         signature=sign(line) if line is not None else None,
+        called=call.seq if call else None,
+        bodies=bodies,
     )
 
 
-def _lone(event: SessionEvent, body: str) -> Attempt:
+def _lone(event: SessionEvent, bodies: Mapping[int, str]) -> Attempt:
+    body = bodies.get(event.seq) or event.summary or ""
     line = line_of_json(body) or find(body) or plain(body, from_end=False)
     return Attempt(
         call=None,
         result=event,
         action=event.action or "other",
-        command=NO_COMMAND,
-        text="",
         files=frozenset(),
+        bodies=bodies,
         is_done=True,
         failed=True,
         signature=sign(line) if line is not None else None,
@@ -115,10 +127,19 @@ def _has_failed(result: SessionEvent) -> bool:
     return result.is_error or result.exit_code not in (None, 0) or bool(result.tests and result.tests.failed)
 
 
-def _line_of(result: SessionEvent, body: str, action: str, command: Command, *, failed: bool) -> Line | None:
+def _parsed(text: str) -> Command:
+    return parse(text.strip()[:LONGEST_TEXT])
+
+
+def _line_of(call: SessionEvent | None, result: SessionEvent, bodies: Mapping[int, str], action: str, *, failed: bool) -> Line | None:
     """The line that tells of the error; None when there is no error."""
+    if not failed and action != "shell":
+        return None
+    text = bodies.get(call.seq, "") if call and action == "shell" else ""
     if not failed:
-        return _hidden(result, body, action, command)
+        return _hidden(result, bodies, text)
+    command = _parsed(text)
+    body = bodies.get(result.seq, "")
     said = object_in(body) if not (result.tests and result.tests.failed) else None
     if said is not None and is_success(said):
         return None
@@ -150,13 +171,18 @@ def _exit(code: int | None, command: Command) -> Line:
     return Line("exit", message, message)
 
 
-def _hidden(result: SessionEvent, body: str, action: str, command: Command) -> Line | None:
-    """An error whose end was not reported. Files and matches that were looked at hold all kinds of text."""
-    if action != "shell" or command.only_looks or not body:
-        return None
-    if result.exit_code == 0 and not command.hides_status:
+def _hidden(result: SessionEvent, bodies: Mapping[int, str], text: str) -> Line | None:
+    """An error whose end was not reported. Files and matches that were looked at hold all kinds of text. Nearly every call that went
+    well is asked this, so what is cheap to know comes first."""
+    if result.exit_code == 0 and not _may_hide_status(text):
         return None
     if result.tests is not None and result.tests.failed == 0 and result.tests.passed:
+        return None
+    body = bodies.get(result.seq, "")
+    if not body or (not may_tell(body[-END:]) and not has_frames(body)):
+        return None
+    command = _parsed(text)
+    if command.only_looks or (result.exit_code == 0 and not command.hides_status):
         return None
     line = find(body)
     return (
@@ -169,10 +195,13 @@ def _hidden(result: SessionEvent, body: str, action: str, command: Command) -> L
     )
 
 
+def _may_hide_status(text: str) -> bool:
+    return "|" in text or ";" in text or "\n" in text
+
+
 def _is_near_end(line: Line, body: str) -> bool:
     """What a program that failed says last. Further up it may be a part of a log, a report or a test's output."""
-    tail = body.rstrip()[-1500:]
-    return line.text[:80] in tail
+    return line.text[:80] in body.rstrip()[-NEAR_END:]
 
 
 def _continued(attempts: list[Attempt]) -> list[Attempt]:
@@ -181,7 +210,7 @@ def _continued(attempts: list[Attempt]) -> list[Attempt]:
     for n, attempt in enumerate(attempts):
         if attempt.action != "shell" or attempt.result is None:
             continue
-        if attempt.command.key:
+        if attempt.text.strip():
             running = attempt if attempt.result.exit_code is None and not attempt.failed else None
         elif running is not None:
             line = attempt.signature
@@ -189,8 +218,7 @@ def _continued(attempts: list[Attempt]) -> list[Attempt]:
                 line = None
             attempts[n] = msgspec.structs.replace(
                 attempt,
-                command=running.command,
-                text=running.text,
+                called=running.called,
                 files=running.files,
                 signature=line,
                 failed=attempt.failed and line is not None,

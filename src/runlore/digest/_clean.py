@@ -22,13 +22,14 @@ _LONE_SURROGATES = re.compile(r"[\ud800-\udfff]")
 def window(text: str) -> tuple[list[str], list[str]]:
     """The lines of a text that say something, or those of its beginning and those of its end."""
     if len(text) <= HEAD + TAIL:
-        return _lines_of(_clean(text)), []
+        return _lines_of(safe(text)), []
     head, tail = text[:HEAD], text[-TAIL:]
     end, start = head.rfind("\n"), tail.find("\n")
-    return _lines_of(_clean(head[:end] if end > 0 else head)), _lines_of(_clean(tail[start + 1 :]))
+    return _lines_of(safe(head[:end] if end > 0 else head)), _lines_of(safe(tail[start + 1 :]))
 
 
-def _clean(text: str) -> str:
+def safe(text: str) -> str:
+    """The text without what a terminal would obey; of a line that was written over, what it was last."""
     if text.replace("\n", "").replace("\t", "").isprintable():  # 8 times as fast as looking for what is not
         return text
     if "\x1b" in text:

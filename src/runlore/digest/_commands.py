@@ -37,7 +37,7 @@ class Command(msgspec.Struct, frozen=True, gc=False):
     """What is reported is the end of the last part, or nobody's: a pipe, a `;`, an `|| true`."""
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=1024)
 def parse(command: str) -> Command:
     """Never raises: what cannot be understood is words."""
     parts, separators, targets = _simple_commands(command)
@@ -75,6 +75,14 @@ def parse(command: str) -> Command:
         only_looks=looks and bool(programs),
         hides_status=any(mark in ("|", ";", "||", "\n") for mark in separators),
     )
+
+
+def seems_to_look(command: str) -> bool:
+    """Whether it only looks, by its first program alone: for ordering many, at a fiftieth of the time of `parse`."""
+    words = command.rpartition("&& ")[2].split(maxsplit=2) if command.startswith("cd ") else command.split(maxsplit=2)
+    if words[:1] == ["git"]:
+        return words[1:2] != [] and words[1] in _GIT_LOOKING
+    return words[:1] != [] and words[0] in _LOOKING
 
 
 def carries(command: Command) -> bool:

@@ -24,7 +24,7 @@ def find(body: str) -> Line | None:
     lines += tail
     if not lines:
         return None
-    if ("Traceback (most recent" in body or FRAME in body) and (line := python(lines)) is not None:
+    if has_frames(body) and (line := python(lines)) is not None:
         return with_test(line, lines)
     # Most bodies have few of the words of any form, so these are found first, in one pass of an automaton: 10 times as fast.
     everything = "\n" + "\n".join(lines).lower() + "\n"
@@ -44,6 +44,16 @@ def find(body: str) -> Line | None:
             if not harmless[n] and (line := form(lines, n)) is not None:
                 return with_test(line, lines) if line.kind == "exception" else line
     return None
+
+
+def has_frames(body: str) -> bool:
+    """Whether a body has a traceback in it."""
+    return "Traceback (most recent" in body or FRAME in body
+
+
+def may_tell(text: str) -> bool:
+    """False when nothing in a text can be part of a line that tells of an error, but for a traceback."""
+    return bool(_find_words(f"\n{text.lower()}\n"))
 
 
 def _lines_with(words: list[str], everything: str, starts: list[int], middle: int, *, from_end: bool) -> list[int]:

@@ -306,7 +306,7 @@ def _wrong_digest(exam: Exam, uid: str, seq: int, hash_: str, session: int, vers
     covers = digest.covers
     if (digest.session_uid, digest.version, covers.last_seq, covers.content_hash) != (uid, version, last_seq, content_hash):
         return "its digest is of something else"
-    if (seq, hash_) != (last_seq, content_hash):
+    if hash_ and (seq, hash_) != (last_seq, content_hash):  # Without a hash it is to be made again anyway.
         return "its digest does not cover what is said"
     stored = exam.store.rows(f"select {', '.join(ERROR)} from errors where session = ? order by fingerprint", (session,))
     return None if stored == sorted(error_rows(digest)) else "its errors are not those of its digest"

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Any
 
-from ..model import Digest, format_time
+from ..model import Digest, SessionEvent, format_time
 from . import Filter
 from ._sql_read import Reader
+from .bodies import Bodies
 from .digest_rows import ERROR, clean_digest, error_rows, pack_digest, unpack_digest
 from .digests import SessionError
-from .pieces import Cleaner
+from .pieces import Cleaner, read_row
 
 _ROW = ", ".join(f"e.{name}" for name in ERROR)
 UNCOVERED = "(analyzed_hash is distinct from content_hash or analyzed_seq is distinct from last_seq)"
@@ -30,6 +31,12 @@ class Shelf(Reader):
         """See `Store`."""
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────────
+    def timeline(self, uid: str) -> tuple[list[SessionEvent], Mapping[int, str]]:
+        session = self._number(uid)
+        rows = [] if session is None else self._rows(session, 0, None)
+        segments = [] if session is None else self._segments(session, 0, None)
+        return [read_row(uid, row) for row in rows], Bodies(rows, segments)
+
     def digest(self, uid: str) -> Digest | None:
         sql = "select made_at, length, hash, body from digests where session = (select number from sessions where uid = ?)"
         row = self._one(sql, (uid,))
@@ -81,13 +88,12 @@ class Shelf(Reader):
     # ── writing ──────────────────────────────────────────────────────────────────────────────────────────────────────
     def put_digest(self, digest: Digest, when: datetime) -> None:
         with self.transaction():
-            session = self._number(digest.session_uid)
-            if session is None:
-                return
             covers = digest.covers
-            newer = "select 1 from digests where session = ? and version > ? and last_seq = ? and content_hash = ?"
-            if self._one(newer, (session, digest.version, covers.last_seq, covers.content_hash)) is not None:
+            sql = "select number, version, d.last_seq, d.content_hash from sessions left join digests d on session = number where uid = ?"
+            row = self._one(sql, (digest.session_uid,))
+            if row is None or (row[1] is not None and row[1] > digest.version and row[2:] == (covers.last_seq, covers.content_hash)):
                 return
+            session = int(row[0])
             self._write_digest(session, digest, when)
             self.db.execute(
                 "update sessions set analyzed_at = ?, analyzed_seq = ?, analyzed_hash = ?, outcome = ?, outcome_evidence = ?, quality = ?"

@@ -400,6 +400,7 @@ class Writer(Ledger):
         total = Put(sessions=set())
         with self._step():
             streams = self._all("select session, block from streams where source = ?", (source,))
+            there = {session for session, _ in streams if not self._is_evicted(session)}
             (version,) = self._one("select adapter_version from sources where number = ?", (source,))
             gone: list[tuple[int, int, list[list[Any]], list[bytes | None]]] = []
             try:
@@ -422,6 +423,9 @@ class Writer(Ledger):
                 " and not exists (select 1 from streams t where t.session = number and t.source != ? and t.hash != x'')",
                 (source, source),
             )
+            # The same text may be other events now, or copies that it was not: a digest of what they were covers nothing any more.
+            sql = "update sessions set analyzed_seq = -1, analyzed_hash = '' where number = ? and analyzed_at is not null"
+            self.db.executemany(sql, [(session,) for session in there])
         return total
 
     def _is_evicted(self, session: int) -> bool:

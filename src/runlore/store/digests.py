@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from ..model import Digest
+from ..model import Digest, SessionEvent
 
 if TYPE_CHECKING:
     from . import Filter
@@ -37,6 +37,10 @@ class SessionError(msgspec.Struct, frozen=True, gc=False):
 
 class Digests(Protocol):
     """The part of a `Store` that is about digests."""
+
+    def timeline(self, uid: str) -> tuple[list[SessionEvent], Mapping[int, str]]:
+        """All events of a session, and their bodies by seq but for those of copies: what a digest is made from, read in one go. Bodies
+        are unpacked as they are looked at, so a damaged one is noticed then. Events have no `payload_ref`."""
 
     def digest(self, uid: str) -> Digest | None:
         """The digest of a session, also when it covers less than what is stored now. Raises StoreError when it is damaged."""

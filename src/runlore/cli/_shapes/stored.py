@@ -40,6 +40,7 @@ class Sync(Value):
     found: sources by what became of them
     agents: sources of each
     subagents: how many of the sessions
+    digests: of sessions that changed and came to rest
     copies: events that are stored elsewhere
     merged: records that only add to others
     skipped: what was not understood, and is kept as it is
@@ -53,6 +54,7 @@ class Sync(Value):
     new_sessions: int
     subagents: int
     events: int
+    digests: int
     copies: int
     merged: int
     skipped: dict[str, int]

@@ -1,0 +1,115 @@
+"""What people said: what they asked for first, and where they had to reject or redirect what was done.
+
+Only words at the beginning of a message decide, and only whole ones: "no" is a rejection, "now" is not. What an agent puts into a prompt
+by itself is told apart by its adapter; templates, commands and greetings are told apart here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from .._findings import Moment
+from ..model import SessionEvent
+from ..timeline import is_prompt
+from ._clean import cut
+
+LONGEST_GOAL = 600
+LONGEST_WORDS = 300
+"""Characters kept of what was said."""
+_LOOKED_AT = 4000
+
+_TAGS = re.compile(r"\A\s*<([a-zA-Z][\w-]{0,60})\b[^>]{0,200}>.{0,4000}?</\1>\s*|\A\s*<[a-zA-Z/][\w -]{0,60}>\s*", re.DOTALL)
+_MARKS = re.compile(r"\[(?:image|pasted text|file|attachment)[^\]\n]{0,80}\]", re.IGNORECASE)
+_COMMAND = re.compile(r"\A/[\w:.-]{1,80}(?=\s|\Z)\s*")
+_SMALL_TALK = re.compile(
+    r"(?:(?:(?:hi|hey|hello|hallo|yo|hola)(?: \w{1,12})?|good (?:morning|afternoon|evening)|thanks|thank you|thx|ok|okay|yes|yep|yeah|sure"
+    r"|no|continue|go on|keep going|proceed|resume|test|testing|ping|please)[\s.,!?:)]*)+",
+    re.IGNORECASE,
+)
+
+
+def goal_of(prompts: Iterable[SessionEvent], bodies: Mapping[int, str]) -> Moment | None:
+    """The first prompt that asks for something; where none does, the first that says anything."""
+    small: Moment | None = None
+    for event in prompts:
+        text = asked(bodies.get(event.seq) or event.summary or "")
+        if not text:
+            continue
+        if not _SMALL_TALK.fullmatch(text):
+            return Moment(event.seq, cut(text, LONGEST_GOAL))
+        small = small or Moment(event.seq, text)
+    return small
+
+
+def asked(text: str) -> str:
+    """What a prompt says on one line, without what a program put around it: tags, names of pictures, the name of a command."""
+    text = text[:_LOOKED_AT]
+    if text.lstrip()[:1] == "<":
+        for _ in range(4):
+            text, count = _TAGS.subn("", text, count=1)
+            if not count:
+                break
+    text = " ".join(_MARKS.sub(" ", text).split())
+    if text.startswith("!"):
+        return ""
+    if text.startswith("/"):
+        text = _COMMAND.sub("", text)
+        return "" if _COMMAND.match(text) or len(text.split()) < 2 else text
+    return text
+
+
+_REJECTS = re.compile(
+    r"(?:no|nope|nah)(?:[,.!:;]| (?:no|not|don'?t|that|this|it|i|you|the|we|need|revert|wait)\b|\Z)"
+    r"|(?:wait|stop|hold on|hang on|undo|revert|roll ?back|never ?mind|cancel)\b"
+    r"|(?:don'?t|do not|please don'?t|you (?:should|must)(?:n'?t| not)|never) "
+    r"|(?:that|this|it)(?:'?s| is| was| still| does| did| looks)? ?(?:not|n'?t|wrong|incorrect|broken|bad|worse|still)\b"
+    r"|(?:that|this|it)(?:'?s| is) (?:too |not |the wrong |wrong)"
+    r"|(?:doesn'?t|does not|didn'?t|did not|isn'?t|still|not)"
+    r" (?:work|working|fix|right|correct|what|fail|broken|the same|see|get|there|seeing|getting)"
+    r"|wrong\b|incorrect\b|why (?:did|do|are|have|would) you\b|you (?:broke|forgot|missed|didn'?t|did not|ignored|removed|deleted)\b"
+    r"|i (?:said|meant|asked|told you|did ?n'?t|don'?t (?:want|think|like|need)|wanted|actually|still (?:see|get|have))\b"
+    r"|(?:actually|instead|rather|but|hmm+|uh|oh|sorry|ok but|okay but|well)[, ]+"
+    r"(?:no\b|not\b|don'?t\b|that\b|it'?s\b|this\b|i (?:want|meant|think|don'?t)"
+    r"|we (?:should|don'?t|want|need)|revert|undo|use\b|let'?s\b|you\b|can you (?:revert|undo)|just\b|the\b)"
+    r"|let'?s (?:not|instead)\b|we (?:don'?t|shouldn'?t) "
+)
+_TURNS = re.compile(
+    r"\b(?:instead of (?:what|that|this)|not what i|that'?s wrong|still (?:fails|failing|broken|wrong)|you (?:broke|forgot)|undo that"
+    r"|revert (?:that|this|it|your))\b"
+)
+_LEAD = re.compile(r"(?:please|hey|ok(?:ay)?|well|so|hmm+|um+|uh+|ah+|oh)[,.! ]+")
+
+
+def rejects(text: str) -> bool:
+    """Whether a message begins by rejecting or redirecting what was done."""
+    low = text[:400].lower().replace("\u2019", "'").strip()
+    if _REJECTS.match(low) or _TURNS.search(low[:200]):
+        return True
+    lead = _LEAD.match(low)
+    return lead is not None and _REJECTS.match(low, lead.end()) is not None
+
+
+def is_stop(event: SessionEvent) -> bool:
+    """Whether a person stepped in: an interrupt, a refusal, a way back. A command like `/model` begins something of its own."""
+    return event.kind == "human_intervention" and not is_prompt(event)
+
+
+def corrections_of(events: Iterable[SessionEvent], bodies: Mapping[int, str]) -> list[Moment]:
+    """The prompts that reject or redirect, and those that follow when a person stopped the agent and then told it something else."""
+    found = []
+    has_worked = was_stopped = False
+    for event in events:
+        if event.kind == "user_msg":
+            text = asked(bodies.get(event.seq) or event.summary or "")
+            if text and has_worked and not _SMALL_TALK.fullmatch(text) and (was_stopped or rejects(text)):
+                found.append(Moment(event.seq, cut(text, LONGEST_WORDS)))
+            was_stopped = has_worked = False
+        elif is_stop(event):
+            was_stopped = was_stopped or event.call_id is not None or _STOPS.search(f"{event.native} {event.summary}") is not None
+        elif event.role == "assistant" or event.is_call:
+            has_worked = True
+    return found
+
+
+_STOPS = re.compile(r"interrupt|abort|cancel|reject|refus|denied|revert|went back|stopp", re.IGNORECASE)

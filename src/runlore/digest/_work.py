@@ -1,0 +1,103 @@
+"""What was done: files, commands, tests, commits and pull requests, as the events tell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from .._findings import Commit, Moment, Ran, Tested
+from ..model import shorten
+from . import commits as git
+from ._attempts import Attempt
+
+
+class Work(msgspec.Struct):
+    """All of it, each in the order in which it was first met."""
+
+    read: dict[str, None] = msgspec.field(default_factory=dict)
+    edited: dict[str, None] = msgspec.field(default_factory=dict)
+    created: dict[str, None] = msgspec.field(default_factory=dict)
+    commands: dict[str, Ran] = msgspec.field(default_factory=dict)
+    tests: list[Tested] = msgspec.field(default_factory=list)
+    commits: dict[str, Commit] = msgspec.field(default_factory=dict)
+    pull_requests: dict[str, Moment] = msgspec.field(default_factory=dict)
+
+
+def work_in(attempts: Sequence[Attempt], bodies: Mapping[int, str]) -> Work:
+    work = Work()
+    for attempt in attempts:
+        action = attempt.action
+        if action == "shell":
+            _command(work, attempt, bodies)
+        elif action == "read" and attempt.call is not None and not attempt.failed:
+            work.read.update(dict.fromkeys(attempt.call.files))
+        elif action == "edit" and attempt.call is not None and not attempt.failed:
+            _edit(work, attempt, bodies)
+        elif action == "mcp" and attempt.call is not None:
+            _request(work, attempt, attempt.call.tool or "", bodies)
+    return work
+
+
+def _edit(work: Work, attempt: Attempt, bodies: Mapping[int, str]) -> None:
+    assert attempt.call is not None
+    body = bodies.get(attempt.call.seq, "")
+    for path in attempt.call.files:
+        if path in work.edited:
+            continue
+        work.edited[path] = None
+        if path not in work.read and _only_adds(body, path):
+            work.created[path] = None
+
+
+def _only_adds(body: str, path: str) -> bool:
+    """Whether what an edit says of a file are lines to add, and nothing beside them: so the file was not there, as far as was seen."""
+    at = body.find(f"{path}\n@@")
+    if at < 0:
+        return False
+    lines = body[at + len(path) + 1 : at + 20_000].split("\n")
+    added = 0
+    for line in lines[1:]:
+        if not line.startswith("+"):
+            return bool(added) and line[:1] not in ("-", " ", "@")  # What follows is about another file.
+        added += 1
+    return bool(added)
+
+
+def _command(work: Work, attempt: Attempt, bodies: Mapping[int, str]) -> None:
+    call, result = attempt.call, attempt.result
+    said = attempt.text
+    text = shorten(" ".join(said[:1000].split()))
+    if call is None or not text:
+        return
+    if call.kind == "test_run":
+        tests = result.tests if result else None
+        work.tests.append(
+            Tested(
+                seq=attempt.end_seq,
+                command=text,
+                passed=tests.passed if tests else None,
+                failed=tests.failed if tests else None,
+                skipped=tests.skipped if tests else None,
+                is_error=attempt.failed,
+            )
+        )
+    before = work.commands.get(text)
+    work.commands[text] = Ran(
+        seq=attempt.end_seq,
+        command=text,
+        count=(before.count if before else 0) + 1,
+        failed=(before.failed if before else 0) + attempt.failed,
+        exit_code=result.exit_code if result else None,
+    )
+    if result is None:
+        return
+    for sha, subject in git.reported(said, lambda: bodies.get(result.seq, "")):
+        work.commits[sha] = Commit(seq=result.seq, sha=sha, subject=shorten(subject))
+    _request(work, attempt, said, bodies)
+
+
+def _request(work: Work, attempt: Attempt, called: str, bodies: Mapping[int, str]) -> None:
+    result = attempt.result
+    if result is not None and (url := git.requested(called, lambda: bodies.get(result.seq, ""))):
+        work.pull_requests.setdefault(url, Moment(result.seq, url))

@@ -1,0 +1,189 @@
+"""A session in a few kilobytes: `make` says what was asked, what was done, what went wrong, what fixed it and how it ended.
+
+Pure and deterministic: the same events give the same digest, whenever and wherever it is made. Everything in it can be cited, and what
+is cited by an error or a fix is there as an excerpt, because the events themselves may be gone one day. Lists are bounded; of long ones
+that part is kept which answers questions, and what was cut off is counted.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
+from typing import TypeVar
+
+import msgspec
+
+from .. import timeline
+from .._findings import DIGEST_VERSION, Covers, ErrorSeen, Fix, Moment, Ran, Tested
+from ..config import Quality as Limits
+from ..model import Digest, Session, SessionEvent, is_own, shorten
+from ._attempts import attempts_of
+from ._clean import safe
+from ._commands import seems_to_look
+from ._said import corrections_of, goal_of, is_stop
+from ._work import Work, work_in
+from .errors import errors_in
+from .fixes import fixes_in
+from .outcome import outcome_in
+from .quality import DEFAULT, quality
+
+EXCERPT = 500
+"""Bytes kept of an event that is cited."""
+MOST_FILES, MOST_COMMANDS, MOST_TESTS, MOST_MOMENTS, MOST_NAMES = 40, 30, 20, 20, 40
+MOST_ERRORS, MOST_CITED = 60, 24
+"""Errors in a digest, and those of them whose events are kept as excerpts: what was met most often, and what has a fix."""
+MOST_EVENTS = 3
+"""Steps of a fix that are kept as excerpts."""
+
+T = TypeVar("T")
+
+
+def make(session: Session, events: Iterable[SessionEvent], bodies: Mapping[int, str], limits: Limits = DEFAULT) -> Digest:
+    """The digest of a session from all of its events and their bodies, as the store has them, that is without secrets."""
+    everything = list(events)
+    own = _own(everything)
+    attempts = attempts_of(own, bodies)
+    fixes = fixes_in(attempts, bodies)
+    ended = outcome_in(everything, bodies, attempts, fixes)
+    work = work_in(attempts, bodies)
+    is_main = not all(event.is_sidechain for event in own)
+    spoken = [event for event in own if not (is_main and event.is_sidechain)]
+    goal = goal_of((event for event in spoken if timeline.is_prompt(event)), bodies)
+    cut: dict[str, int] = {}
+
+    def most(name: str, items: Iterable[T], limit: int) -> tuple[T, ...]:
+        """The first ones."""
+        kept = tuple(items)
+        if len(kept) > limit:
+            cut[name] = len(kept) - limit
+        return kept[:limit]
+
+    errors, answers = _told(errors_in(attempts), fixes, own, cut)
+    return Digest(
+        session_uid=session.session_uid,
+        version=DIGEST_VERSION,
+        covers=Covers(session.last_seq, session.content_hash),
+        goal=goal.text if goal else None,
+        goal_seq=goal.seq if goal else None,
+        title=session.title,
+        files_read=most("files_read", work.read, MOST_FILES),
+        files_edited=most("files_edited", work.edited, MOST_FILES),
+        files_created=most("files_created", work.created, MOST_FILES),
+        commands=most("commands", _notable(work), MOST_COMMANDS),
+        tests=_last("tests", work.tests, MOST_TESTS, cut),
+        commits=most("commits", work.commits.values(), MOST_MOMENTS),
+        pull_requests=most("pull_requests", work.pull_requests.values(), MOST_MOMENTS),
+        tools=_counted("tools", (event.tool for event in own if event.is_call and event.tool), cut),
+        kinds=_counted("kinds", (event.kind for event in own), cut),
+        subagents=most("subagents", (_moment(event) for event in own if event.is_call and event.action == "agent"), MOST_MOMENTS),
+        wall_s=_span(own),
+        active_s=round(session.cost.wall_clock_s, 3),
+        interventions=most("interventions", (_moment(event) for event in spoken if is_stop(event)), MOST_MOMENTS),
+        corrections=most("corrections", corrections_of(spoken, bodies), MOST_MOMENTS),
+        decisions=most("decisions", (_moment(event) for event in own if event.kind == "decision"), MOST_MOMENTS),
+        retries=session.cost.retries,
+        compactions=sum(event.view == "compact" for event in own),
+        errors=errors,
+        fixes=answers,
+        outcome=ended.verdict,
+        outcome_level=ended.level,
+        outcome_confidence=ended.confidence,
+        outcome_evidence=ended.evidence,
+        outcome_reason=ended.reason,
+        quality=quality(everything, bodies, session.relation, limits),
+        excerpts=_excerpts(errors, answers, bodies),
+        cut=cut,
+    )
+
+
+def _own(events: Sequence[SessionEvent]) -> list[SessionEvent]:
+    """What happened here: copies count where they happened, and what our own tools answered is no evidence of anything."""
+    tools = {tool for tool in {event.tool for event in events} if is_own(tool)}
+    if not tools:
+        return [event for event in events if event.origin is None]
+    calls = {event.call_id for event in events if event.tool in tools} - {None}
+    return [event for event in events if event.origin is None and event.tool not in tools and event.call_id not in calls]
+
+
+def _moment(event: SessionEvent) -> Moment:
+    return Moment(event.seq, shorten(" ".join((event.summary or event.native or "").split())))
+
+
+def _span(events: Sequence[SessionEvent]) -> float:
+    times = [event.ts for event in events if event.ts is not None]
+    return round((max(times) - min(times)).total_seconds(), 3) if times else 0.0
+
+
+def _counted(name: str, words: Iterable[str], cut: dict[str, int]) -> dict[str, int]:
+    counts = sorted(Counter(words).items(), key=lambda pair: (-pair[1], pair[0]))
+    if len(counts) > MOST_NAMES:
+        cut[name] = len(counts) - MOST_NAMES
+    return dict(counts[:MOST_NAMES])
+
+
+def _last(name: str, runs: Sequence[Tested], limit: int, cut: dict[str, int]) -> tuple[Tested, ...]:
+    """The first run and the last ones: where it began, and what it came to."""
+    if len(runs) <= limit:
+        return tuple(runs)
+    cut[name] = len(runs) - limit
+    return (runs[0], *runs[1 - limit :])
+
+
+def _notable(work: Work) -> list[Ran]:
+    """Commands that did something first, then looks; those that failed or came again before those that did not."""
+    return sorted(work.commands.values(), key=lambda ran: (seems_to_look(ran.command), -ran.failed, -ran.count))
+
+
+# ── errors and what they cite ────────────────────────────────────────────────────────────────────────────────────────
+def _told(
+    errors: Sequence[ErrorSeen], fixes: Sequence[Fix], events: Sequence[SessionEvent], cut: dict[str, int]
+) -> tuple[tuple[ErrorSeen, ...], tuple[Fix, ...]]:
+    """The errors that are kept, in the order in which they were first seen, with when that was, and their fixes."""
+    by_fingerprint = {fix.fingerprint: fix for fix in fixes}
+    if len(errors) > MOST_ERRORS:
+        cut["errors"] = len(errors) - MOST_ERRORS
+        kept = sorted(errors, key=lambda error: _weight(error, by_fingerprint), reverse=True)[:MOST_ERRORS]
+        errors = sorted(kept, key=lambda error: error.first_seq)
+    wanted = {seq for error in errors for seq in (error.first_seq, error.last_seq)}
+    times = {event.seq: event.ts for event in events if event.seq in wanted} if wanted else {}
+    told = tuple(
+        msgspec.structs.replace(error, seqs=_ends(error), first_at=times.get(error.first_seq), last_at=times.get(error.last_seq))
+        for error in errors
+    )
+    return told, tuple(by_fingerprint[error.signature.fingerprint] for error in errors if error.signature.fingerprint in by_fingerprint)
+
+
+def _ends(error: ErrorSeen) -> tuple[int, ...]:
+    return (error.first_seq, error.last_seq) if error.count > 1 else (error.first_seq,)
+
+
+def _weight(error: ErrorSeen, fixes: Mapping[str, Fix]) -> tuple[bool, int, int]:
+    fix = fixes.get(error.signature.fingerprint)
+    return fix is not None and fix.is_shown, error.count, -error.first_seq
+
+
+def _excerpts(errors: Sequence[ErrorSeen], fixes: Sequence[Fix], bodies: Mapping[int, str]) -> tuple[Moment, ...]:
+    """Of each event that is cited, once, the part that matters."""
+    by_fingerprint = {fix.fingerprint: fix for fix in fixes}
+    cited: dict[int, str] = {}
+    for error in sorted(errors, key=lambda error: _weight(error, by_fingerprint), reverse=True)[:MOST_CITED]:
+        fix = by_fingerprint.get(error.signature.fingerprint)
+        for seq in error.seqs:
+            cited.setdefault(seq, error.signature.sample)
+        if fix is not None and fix.is_shown:
+            # What was changed by an edit is in the fix itself.
+            steps = (step.seq for n, step in enumerate(fix.steps[:MOST_EVENTS]) if n or not fix.diff)
+            for seq in chain(steps, () if fix.fixed_seq is None else (fix.fixed_seq,)):
+                cited.setdefault(seq, "")
+    return tuple(Moment(seq, text) for seq in sorted(cited) if (text := excerpt(bodies.get(seq, ""), cited[seq])))
+
+
+def excerpt(body: str, line: str = "") -> str:
+    """At most 500 bytes of a body: around this line, where it is in it, or else from the beginning."""
+    at = body.find(line[:60].rstrip("…")) if line else -1
+    begin = max(0, at - EXCERPT // 3) if len(body) > EXCERPT and at > EXCERPT // 2 else 0
+    text = safe(body[begin : begin + EXCERPT]).strip()
+    data = f"{'…' * bool(begin)}{text}".encode()
+    is_cut = len(data) > EXCERPT or begin + EXCERPT < len(body)
+    return f"{data[: EXCERPT - 3].decode(errors='ignore')}…" if is_cut else data.decode()

@@ -1,0 +1,45 @@
+"""The bodies of a whole session, unpacked and made text only as far as someone looks at them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from .pieces import LENGTH, OFFSET, SEQ, unpack
+
+
+class Bodies(Mapping[int, str]):
+    """Bodies by seq. What was looked at once is kept."""
+
+    def __init__(self, rows: Sequence[Sequence[Any]], segments: Sequence[Sequence[Any]]) -> None:
+        """`rows` as in `pieces.ROW`; of each segment (id, first_seq, last_seq, length, hash, body), in their order."""
+        self._segments = segments
+        self._places: dict[int, tuple[int, int, int]] = {}
+        self._data: dict[int, bytes] = {}
+        self._texts: dict[int, str] = {}
+        at = 0
+        for row in rows:
+            if row[OFFSET] is not None:
+                while at < len(segments) and segments[at][2] < row[SEQ]:
+                    at += 1
+                self._places[row[SEQ]] = at, row[OFFSET], row[LENGTH]
+
+    def __getitem__(self, seq: int) -> str:
+        text = self._texts.get(seq)
+        if text is None:
+            at, offset, length = self._places[seq]
+            data = self._data.get(at)
+            if data is None:
+                _, _, _, size, hash_, body = self._segments[at]
+                data = self._data[at] = unpack(body, size, hash_)
+            text = self._texts[seq] = data[offset : offset + length].decode("utf-8", "replace")
+        return text
+
+    def get(self, seq: int, default: Any = None) -> Any:
+        return self[seq] if seq in self._places else default
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)

@@ -1,0 +1,241 @@
+"""A session in a few kilobytes: what is in it, that it is always the same, and that it stays small."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from runlore.digest.session import EXCERPT, MOST_COMMANDS, MOST_ERRORS, MOST_FILES, excerpt, make
+from runlore.model import Cost, Digest, Session, SessionEvent, Tests
+from runlore.store.digest_rows import pack_digest
+
+START = datetime(2026, 3, 1, tzinfo=UTC)
+UID = "toy:1"
+
+
+class Timeline:
+    """Events as an adapter would give them, one a minute."""
+
+    def __init__(self) -> None:
+        self.events: list[SessionEvent] = []
+        self.bodies: dict[int, str] = {}
+
+    def add(self, kind: str, text: str = "", **fields: Any) -> Timeline:
+        seq = len(self.events)
+        roles = {"user_msg": "user", "assistant_msg": "assistant"}
+        given = {"role": roles.get(kind), "summary": text[:100], "ts": START + timedelta(minutes=seq), **fields}
+        self.events.append(SessionEvent(session_uid=UID, seq=seq, kind=kind, **given))
+        self.bodies[seq] = text
+        return self
+
+    def say(self, text: str) -> Timeline:
+        return self.add("user_msg", text)
+
+    def reply(self, text: str = "done") -> Timeline:
+        return self.add("assistant_msg", text)
+
+    def call(self, called: str, came_back: str = "", *, kind: str = "tool_call", action: str = "shell", **fields: Any) -> Timeline:
+        """A call and its result; `files` and `tool` are the call's, the rest the result's."""
+        call_id = str(len(self.events))
+        own = {name: fields.pop(name) for name in ("files", "tool") if name in fields}
+        self.add(kind, called, action=action, call_id=call_id, **{"tool": action.title(), **own})
+        return self.add("tool_result", came_back, call_id=call_id, **fields)
+
+    def edit(self, path: str, diff: str, came_back: str = "ok", **fields: Any) -> Timeline:
+        return self.call(f"{path}\n@@\n{diff}", came_back, kind="edit", action="edit", files=(path,), **fields)
+
+    @property
+    def digest(self) -> Digest:
+        session = Session(
+            session_uid=UID,
+            flavor="toy",
+            native_session_id="1",
+            title="A title",
+            last_seq=len(self.events) - 1,
+            content_hash="h",
+            cost=Cost(wall_clock_s=12.5, retries=2),
+        )
+        return make(session, self.events, self.bodies)
+
+
+@pytest.fixture
+def line() -> Timeline:
+    return Timeline()
+
+
+def test_the_goal_is_the_first_prompt_that_asks_for_something(line: Timeline) -> None:
+    made = line.say("hi!").reply("Hello!").say("<context>you are here</context>\nfix the parser,\nplease").digest
+    assert (made.goal, made.goal_seq, made.title) == ("fix the parser, please", 2, "A title")
+
+
+@pytest.mark.parametrize(
+    ("prompts", "goal"),
+    [
+        (["/model", "/review the changes on this branch"], "the changes on this branch"),
+        (["!make test", "why does it fail?"], "why does it fail?"),
+        (["[Image #1] make this button blue"], "make this button blue"),
+        (["hello"], "hello"),
+        (["Hey Ada, please look at the diff"], "Hey Ada, please look at the diff"),
+        (["continue", "ok", "add a test"], "add a test"),
+        (["<environment>\nlinux\n</environment>"], None),
+        ([], None),
+    ],
+)
+def test_commands_wrappers_and_greetings_are_no_goal(line: Timeline, prompts: list[str], goal: str | None) -> None:
+    for text in prompts:
+        line.say(text).reply()
+    assert line.digest.goal == goal
+
+
+def test_files_are_told_apart_by_what_was_done_to_them(line: Timeline) -> None:
+    line.call("a.py", "text", action="read", files=("/w/a.py",)).edit("/w/a.py", " x\n-1\n+2").edit("/w/new.py", "+1\n+2")
+    line.edit("/w/refused.py", "-1\n+2", "String to replace not found", is_error=True).edit("/w/new.py", "+3")
+    made = line.digest
+    assert (made.files_read, made.files_edited, made.files_created) == (("/w/a.py",), ("/w/a.py", "/w/new.py"), ("/w/new.py",))
+
+
+def test_commands_have_their_exit_codes_and_how_often_they_failed(line: Timeline) -> None:
+    line.call("make build", "boom", exit_code=2, is_error=True).call("make build", "ok", exit_code=0).call("ls", "a", exit_code=0)
+    assert [(ran.command, ran.count, ran.failed, ran.exit_code, ran.seq) for ran in line.digest.commands] == [
+        ("make build", 2, 1, 0, 3),
+        ("ls", 1, 0, 0, 5),
+    ]
+
+
+def test_runs_of_tests_have_their_counts(line: Timeline) -> None:
+    line.call("pytest", "1 failed", kind="test_run", is_error=True, tests=Tests(passed=3, failed=1))
+    line.call("pytest", "4 passed", kind="test_run", tests=Tests(passed=4, failed=0))
+    made = line.digest
+    assert [(run.passed, run.failed, run.is_error) for run in made.tests] == [(3, 1, True), (4, 0, False)]
+    assert (made.outcome, made.outcome_evidence) == ("success", (3,))
+
+
+def test_commits_and_pull_requests_are_those_that_were_made(line: Timeline) -> None:
+    line.call("git log --oneline", "[main 1111111] of someone else", exit_code=0)
+    line.call("git commit -m 'Fix it'", "[main 1a2b3c4] Fix it\n 1 file changed", exit_code=0)
+    line.call("gh pr view 7", "https://github.com/acme/api/pull/7", exit_code=0)
+    line.call("gh pr create --fill", "https://github.com/acme/api/pull/8\n", exit_code=0)
+    made = line.digest
+    assert [(commit.sha, commit.subject, commit.seq) for commit in made.commits] == [("1a2b3c4", "Fix it", 3)]
+    assert [(request.text, request.seq) for request in made.pull_requests] == [("https://github.com/acme/api/pull/8", 7)]
+
+
+def test_people_who_step_in_and_what_they_then_say_are_noted(line: Timeline) -> None:
+    line.say("rename it").reply("renamed everything")
+    line.say("no, only the class")
+    line.call("rm -rf build", "", exit_code=0)
+    line.add("human_intervention", "[interrupted]", native="interrupt")
+    line.say("keep the build folder").reply()
+    line.say("now the tests").reply().add("human_intervention", "/model", role="user").add("decision", "plan approved")
+    made = line.digest
+    assert [(moment.seq, moment.text) for moment in made.corrections] == [(2, "no, only the class"), (6, "keep the build folder")]
+    assert [moment.seq for moment in made.interventions] == [5]
+    assert [moment.text for moment in made.decisions] == ["plan approved"]
+
+
+@pytest.mark.parametrize(
+    ("text", "rejects"),
+    [
+        ("No.", False),  # It may as well be an answer.
+        ("nope, that's the other file", True),
+        ("please don't touch the lockfile", True),
+        ("that's not what I meant", True),
+        ("It still doesn't work", True),
+        ("why did you delete the test?", True),
+        ("actually, let's use sqlite", True),
+        ("revert your change", True),
+        ("I said only the class", True),
+        ("now run the tests", False),
+        ("nothing else, thanks", False),
+        ("note that the tests are slow; add one more", False),
+        ("looks good, commit it", False),
+        ("add a stop button", False),
+        ("why does the parser fail on empty input?", False),
+        ("now the docs", False),
+        ("north of the border", False),
+    ],
+)
+def test_a_correction_is_known_by_how_it_begins(line: Timeline, text: str, rejects: bool) -> None:
+    made = line.say("do it").reply().say(text).reply().digest
+    assert [moment.text for moment in made.corrections] == ([text] if rejects else [])
+
+
+def test_histograms_times_and_the_rest_are_counted(line: Timeline) -> None:
+    line.say("go").call("ls", "a", tool="Bash").call("look into it", "found", action="agent", tool="Task")
+    line.add("lifecycle", "compacted", view="compact")
+    made = line.digest
+    assert made.tools == {"Bash": 1, "Task": 1}
+    assert made.kinds == {"tool_call": 2, "tool_result": 2, "lifecycle": 1, "user_msg": 1}
+    assert (made.wall_s, made.active_s, made.retries, made.compactions) == (300, 12.5, 2, 1)
+    assert [(moment.seq, moment.text) for moment in made.subagents] == [(3, "look into it")]
+
+
+TRACE = 'Traceback (most recent call last):\n  File "/w/a.py", line 7, in f\n    return d["x"]\nKeyError: \'x\''
+
+
+def test_an_error_has_its_times_its_ends_and_its_fix_with_the_change(line: Timeline) -> None:
+    for _ in range(3):
+        line.call("python a.py", TRACE, exit_code=1, is_error=True)
+    line.edit("/w/a.py", "-    return d['x']\n+    return d.get('x')").call("python a.py", "fine", exit_code=0)
+    made = line.digest
+    [error], [fix] = made.errors, made.fixes
+    assert (error.signature.name, error.count, error.seqs) == ("KeyError", 3, (1, 5))
+    assert (error.first_at, error.last_at) == (START + timedelta(minutes=1), START + timedelta(minutes=5))
+    assert (fix.how, fix.fixed_seq, fix.is_shown) == ("edit", 9, True)
+    assert "+    return d.get('x')" in fix.diff
+    assert {moment.seq for moment in made.excerpts} == {1, 5, 9}
+    assert "KeyError" in made.excerpts[0].text
+
+
+def test_what_an_error_cites_is_there_as_an_excerpt_of_at_most_500_bytes(line: Timeline) -> None:
+    line.call("make", "ä" * 4000 + "\n" + TRACE + "\n", exit_code=1, is_error=True)
+    [moment] = line.digest.excerpts
+    assert len(moment.text.encode()) <= EXCERPT
+    assert "KeyError: 'x'" in moment.text
+    assert len(excerpt("x" * 9000).encode()) <= EXCERPT
+    assert excerpt("\x1b[31mred\x1b[0m") == "red"
+
+
+def test_copies_and_our_own_answers_are_no_part_of_it(line: Timeline) -> None:
+    line.add("tool_result", TRACE, origin="toy:0#5", is_error=True)
+    line.call("KeyError", TRACE, action="mcp", tool="mcp__runlore__search", is_error=True)
+    made = line.digest
+    assert (made.errors, made.tools, made.kinds) == ((), {}, {})
+
+
+def test_long_lists_are_cut_and_what_is_missing_is_counted(line: Timeline) -> None:
+    for n in range(2 * MOST_FILES):
+        line.call(f"f{n}", "text", action="read", files=(f"/w/f{n}.py",))
+    for n in range(2 * MOST_ERRORS):
+        line.call(f"run {'x' * n}", f"{'ABCDEFGHIJ'[n % 10]}{'abcdefghijkl'[n // 10]}Error: no", exit_code=1, is_error=True)
+    made = line.digest
+    assert (len(made.files_read), len(made.errors), len(made.commands)) == (MOST_FILES, MOST_ERRORS, MOST_COMMANDS)
+    assert made.cut == {"files_read": MOST_FILES, "errors": MOST_ERRORS, "commands": 2 * MOST_ERRORS - MOST_COMMANDS}
+    assert len(pack_digest(made)[2]) <= 32 * 1024
+
+
+def test_the_same_events_give_the_same_bytes(line: Timeline) -> None:
+    line.say("go").call("python a.py", TRACE, exit_code=1, is_error=True).edit("/w/a.py", "-1\n+2").call("python a.py", "ok", exit_code=0)
+    once = pack_digest(line.digest)
+    assert pack_digest(line.digest) == once
+    line.events.reverse()
+    line.bodies = dict(reversed(line.bodies.items()))
+    assert pack_digest(line.digest) == once
+
+
+def test_a_digest_of_nothing_says_nothing() -> None:
+    made = Timeline().digest
+    assert (made.goal, made.outcome, made.errors, made.wall_s) == (None, "unknown", (), 0.0)
+    assert Digest.from_json(made.to_json()) == made
+
+
+def test_hostile_text_is_taken_as_text(line: Timeline) -> None:
+    for text in ("<" * 5000, "<a>" * 5000, "/" * 5000, "[image" * 2000, "no" * 5000, "\x1b]0;x\x07", "{" * 5000, "git commit " * 3000):
+        line.say(text).call(text, text, exit_code=1, is_error=True).edit(text[:50], text)
+    made = line.digest
+    assert Digest.from_json(made.to_json()) == made
+    assert "\x1b" not in str([moment.text for moment in made.excerpts])
+    assert msgspec.json.encode(made.to_dict())

@@ -1,0 +1,175 @@
+"""Digests in a sync: what is stale and quiet gets one, whoever makes it, however often, and whatever goes wrong with another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runlore import config as settings
+from runlore import digesting, doctor, pipeline
+from runlore.config import Config
+from runlore.digest import session as digests
+from runlore.model import Digest
+from runlore.store import Filter, Store, open_store
+from runlore.store.digest_rows import pack_digest
+from tests.toy import START, Toy, line
+
+ALL = Filter(parents_only=False)
+
+
+@pytest.fixture
+def config() -> Config:
+    return settings.load()
+
+
+@pytest.fixture
+def root(home: Path, toy: Toy) -> Path:
+    """A hundred sessions: more than are made without workers."""
+    made = home / ".toy"
+    made.mkdir()
+    for n in range(100):
+        lines = [line(id=f"{n}a", text=f"fix number {n}"), line(id=f"{n}b", up=f"{n}a", kind="tool_call", text="make", call="c", tool="Sh")]
+        lines.append(
+            line(id=f"{n}c", up=f"{n}b", kind="tool_result", text=f"Error: {'abcdefghij'[n % 10]} is missing", call="c", error=True)
+        )
+        (made / f"s{n}.jsonl").write_bytes(b"".join(lines))
+    return made
+
+
+@pytest.fixture
+def store(config: Config) -> Iterator[Store]:
+    with closing(open_store(config.store)) as made:
+        yield made
+
+
+def packed(store: Store) -> dict[str, Any]:
+    return {made.session_uid: pack_digest(made) for made in store.digests(ALL)}
+
+
+def test_a_sync_makes_the_digests_and_the_next_one_none(store: Store, config: Config, root: Path) -> None:
+    assert pipeline.sync(store, config).digests == 100
+    found = store.digest("toy:s7")
+    assert found is not None
+    assert (found.goal, found.errors[0].signature.template) == ("fix number 7", "Error: h is missing")
+    session = store.session("toy:s7")
+    assert session is not None
+    assert session.is_evictable
+    assert pipeline.sync(store, config).digests == 0
+    assert doctor.examine(store, config, full=True).ok
+
+
+def test_workers_make_the_same_digests(store: Store, config: Config, root: Path) -> None:
+    pipeline.sync(store, config, workers=0)
+    alone = packed(store)
+    store.drop_digests(list(alone))
+    assert digesting.digest_stale(store, config, workers=2) == (100, [])
+    assert packed(store) == alone
+
+
+def test_only_what_changed_is_made_again(store: Store, config: Config, root: Path) -> None:
+    pipeline.sync(store, config)
+    with (root / "s3.jsonl").open("ab") as file:
+        file.write(line(id="3d", up="3c", text="and now the docs", at=9))
+    report = pipeline.sync(store, config)
+    assert (report.events, report.digests) == (1, 1)
+    found = store.digest("toy:s3")
+    assert found is not None
+    assert (found.covers.last_seq, found.kinds["user_msg"]) == (3, 2)
+
+
+def test_a_session_that_is_at_work_waits_unless_it_has_ended(store: Store, config: Config, home: Path, toy: Toy) -> None:
+    (home / ".toy").mkdir()
+    now = (datetime.now(UTC) - START) / timedelta(seconds=1)
+    (home / ".toy/live.jsonl").write_bytes(line(id="a", text="still at it", at=int(now)))
+    assert pipeline.sync(store, config).digests == 0
+    assert pipeline.sync(store, config, quiet_s=0).digests == 1
+
+
+def test_a_sync_that_is_killed_halfway_goes_on_where_it_stopped(
+    store: Store, config: Config, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put, count = store.put_digest, iter(range(1000))
+
+    def stop(digest: Digest, when: datetime) -> None:
+        if next(count) == 50:
+            raise KeyboardInterrupt
+        put(digest, when)
+
+    monkeypatch.setattr(digesting, "COMMIT", 20)
+    monkeypatch.setattr(store, "put_digest", stop)
+    with pytest.raises(KeyboardInterrupt):
+        pipeline.sync(store, config, workers=0)
+    monkeypatch.undo()
+    done = len(packed(store))
+    assert done == 40
+    assert pipeline.sync(store, config).digests == 100 - done
+    assert doctor.examine(store, config, full=True).ok
+
+
+def test_a_session_whose_digest_cannot_be_made_costs_no_other_theirs(
+    store: Store, config: Config, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make = digests.make
+
+    def fail(session: Any, *rest: Any) -> Digest:
+        if session.session_uid == "toy:s5":
+            raise RecursionError("too deep")
+        return make(session, *rest)
+
+    monkeypatch.setattr(digests, "make", fail)
+    report = pipeline.sync(store, config, workers=0)
+    assert report.digests == 99
+    assert report.problems == [("toy:s5", "its digest cannot be made: RecursionError: too deep")]
+
+
+def test_a_session_that_is_derived_again_gets_another_digest(store: Store, config: Config, root: Path, toy: Toy) -> None:
+    pipeline.sync(store, config)
+    toy.version, toy.shout = 2, True
+    report = pipeline.sync(store, config)
+    assert report.digests == 100
+    found = store.digest("toy:s7")
+    assert found is not None
+    assert found.goal == "FIX NUMBER 7"
+
+
+def test_newer_rules_make_all_digests_again(store: Store, config: Config, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pipeline.sync(store, config)
+    monkeypatch.setattr(digesting, "DIGEST_VERSION", 1000)
+    monkeypatch.setattr(digests, "DIGEST_VERSION", 1000)
+    assert pipeline.sync(store, config, workers=0).digests == 100
+    assert {made.version for made in store.digests(ALL)} == {1000}
+
+
+DAMAGE = {
+    "a digest that does not unpack": "update digests set body = x'00' where session = {}",
+    "a digest of another length": "update digests set length = length - 1 where session = {}",
+    "a digest of something else": "update digests set content_hash = 'other' where session = {}",
+    "a digest that is gone": "delete from digests where session = {}",
+    "an error that is gone": "delete from errors where session = {}",
+    "an error of another count": "update errors set count = 77 where session = {}",
+}
+
+
+@pytest.mark.parametrize("kind", DAMAGE)
+def test_a_damaged_digest_is_named_and_made_again(store: Store, config: Config, root: Path, kind: str) -> None:
+    pipeline.sync(store, config)
+    before = packed(store)
+    store.db.execute(DAMAGE[kind].format("(select number from sessions where uid = 'toy:s7')"))  # type: ignore[attr-defined]
+    report = doctor.examine(store, config, full=True)
+    assert [check.name for check in report.checks if not check.ok] == ["digests"]
+    doctor.examine(store, config, full=True, repair=True)
+    pipeline.sync(store, config)
+    assert doctor.examine(store, config, full=True).ok
+    assert packed(store) == before
+
+
+def test_digests_of_no_session_are_removed(store: Store, config: Config, root: Path) -> None:
+    pipeline.sync(store, config)
+    store.db.execute("insert into digests select 9999, version, last_seq, content_hash, made_at, length, hash, body from digests limit 1")  # type: ignore[attr-defined]
+    assert not doctor.examine(store, config, full=True).ok
+    assert doctor.examine(store, config, full=True, repair=True).ok
