@@ -13,7 +13,9 @@ from ._pick import pick
 from ._tools import file_change, file_content, is_test_run, key_values, one_line, test_counts, text_of
 
 ON_FILES = frozenset({"read", "edit", "search"})
-PATHS = ("file_path", "absolute_path", "path", "dir_path", "notebook_path", "filePath", "target_file")
+PATHS = (
+    "file_path", "absolute_path", "path", "dir_path", "notebook_path", "filePath", "target_file", "targetFile", "relativeWorkspacePath",
+)  # fmt: skip
 _HEADLINES = (
     "command", "cmd", "pattern", "query", *PATHS, "url", "description", "prompt", "objective", "instructions", "skill", "name",
 )  # fmt: skip
@@ -26,7 +28,7 @@ _CHANGES = (
     ("before", "after"),
     ("old", "new"),
 )
-_CONTENTS = ("content", "file_text", "contents", "code")
+_CONTENTS = ("content", "file_text", "contents", "code", "code_edit")
 _HUNK = re.compile(r"^@@", re.MULTILINE)
 _PATCHED = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.+?)[ \r]*$", re.MULTILINE)
 MOST_FILES = 100  # Of one patch.

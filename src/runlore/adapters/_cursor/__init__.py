@@ -1,0 +1,1 @@
+"""What the stores of Cursor hold. See `cursor.py` for the traps."""
