@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from contextlib import closing
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -54,9 +53,9 @@ def stored(home: Path, toy: Toy) -> Iterator[tuple[Store, Config]]:
         yield store, config
 
 
-def made(stored: tuple[Store, Config], form: str, **part: Any) -> str:
+def made(stored: tuple[Store, Config], form: str, first: int = 0, last: int | None = None) -> str:
     store, config = stored
-    return "".join({"markdown": markdown, "jsonl": jsonl, "html": html}[form](take(store, config, UID, **part)))
+    return "".join({"markdown": markdown, "jsonl": jsonl, "html": html}[form](take(store, config, UID, first=first, last=last)))
 
 
 @pytest.mark.parametrize("form", ["markdown", "jsonl", "html"])

@@ -2,6 +2,7 @@
 
 SESSION is the beginning of an id, latest, latest:AGENT, latest:REPO, or any of these with #EVENT for that event alone. What is written is
 redacted once more, by the rules of today. Pictures stay out of it unless they are asked for: no rule can see a secret in one.
+With --json, which needs a file, an object (docs/json.md).
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from ..errors import RunloreError
 from . import _click as click
-from ._options import SessionName, open_store
-from ._out import note, one_line
+from ._options import SessionName, as_json, open_store
+from ._out import note, one_line, write_json
 from ._words import size
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ ENDINGS = {".md": "markdown", ".jsonl": "jsonl", ".html": "html", ".htm": "html"
 @click.option("--pictures", is_flag=True, help="With its pictures, in HTML.")
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Into this file, for you alone.")
 @click.option("--force", is_flag=True, help="Also over a file that is there.")
+@as_json
 def command(
     session: str,
     kind: str | None,
@@ -43,11 +45,14 @@ def command(
     pictures: bool,
     output: Path | None,
     force: bool,
+    is_json: bool,
 ) -> None:
     from ..export.taking import take
     from .show import named, which
 
     kind = kind or ENDINGS.get(output.suffix.lower() if output else "", "markdown")
+    if is_json and output is None:
+        raise click.UsageError("--json tells of a file: it goes with --output")
     if pictures and kind != "html":
         raise click.UsageError("--pictures goes with --format html")
     with open_store() as (store, config):
@@ -58,7 +63,16 @@ def command(
             first = last = seq
         line = which(branch or "0", sys.maxsize)
         taken = take(store, config, uid, first=first or 0, last=last, branch=line)
-        write(pieces(kind, taken, pictures), output, force)
+        made = pieces(kind, taken, pictures)
+        if output is None:
+            for piece in made:
+                sys.stdout.write(piece)
+            return
+        length = write(made, output, force)
+    if is_json:
+        write_json({"path": str(output.absolute()), "format": kind, "size": length})
+    else:
+        note(f"wrote {size(length)} to {one_line(str(output))}")
 
 
 def pieces(kind: str, taken: Taken, pictures: bool) -> Iterable[str]:
@@ -71,11 +85,8 @@ def pieces(kind: str, taken: Taken, pictures: bool) -> Iterable[str]:
     return jsonl(taken) if kind == "jsonl" else markdown(taken)
 
 
-def write(made: Iterable[str], output: Path | None, force: bool) -> None:
-    if output is None:
-        for piece in made:
-            sys.stdout.write(piece)
-        return
+def write(made: Iterable[str], output: Path, force: bool) -> int:
+    """Raises RunloreError when the file is there, unless it is to be written over. Its length."""
     flags = os.O_WRONLY | os.O_CREAT | getattr(os, "O_BINARY", 0) | (os.O_TRUNC if force else os.O_EXCL)
     try:
         handle = os.open(output, flags, 0o600)
@@ -84,5 +95,4 @@ def write(made: Iterable[str], output: Path | None, force: bool) -> None:
     with open(handle, "wb") as file:
         for piece in made:
             file.write(piece.encode("utf-8", "replace"))
-        length = file.tell()
-    note(f"wrote {size(length)} to {one_line(str(output))}")
+        return file.tell()

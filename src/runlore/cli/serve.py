@@ -1,16 +1,18 @@
 """Serve the web page, without reading anything new.
 
 It answers on this machine alone. On any other address (--host) it asks for a token, which is printed once, or taken from the
-variable RUNLORE_TOKEN.
+variable RUNLORE_TOKEN. With --json an object when it answers (docs/json.md).
 """
 
 from __future__ import annotations
 
 import os
+import sys
 from typing import TYPE_CHECKING
 
 from . import _click as click
-from ._out import note
+from ._options import as_json
+from ._out import note, write_json
 
 if TYPE_CHECKING:
     from ..web._guard import Door
@@ -20,13 +22,16 @@ if TYPE_CHECKING:
 @click.option("--host", default="127.0.0.1", metavar="ADDRESS", help="Where to listen (127.0.0.1).")
 @click.option("--port", type=click.IntRange(0, 65535), metavar="N", help="0 is any that is free (8765, or any).")
 @click.option("--name", "names", multiple=True, metavar="NAME", help="A further name that it is asked by. May be repeated.")
-def command(host: str, port: int | None, names: tuple[str, ...]) -> None:
+@click.option("--once", is_flag=True, help="Say where it would be, and end.")
+@as_json
+def command(host: str, port: int | None, names: tuple[str, ...], once: bool, is_json: bool) -> None:
     from ..web.serving import bind, serve, url_of
 
     door = door_of(host, names)
     with bind(host, port) as listening:
-        announce(url_of(listening), door)
-        serve(listening, door)
+        announce(url_of(listening), door, is_json)
+        if not once:
+            serve(listening, door)
 
 
 def door_of(host: str, names: tuple[str, ...]) -> Door:
@@ -36,7 +41,10 @@ def door_of(host: str, names: tuple[str, ...]) -> Door:
     return door_for(host, tuple(name.lower() for name in names), os.environ.get("RUNLORE_TOKEN") or None)
 
 
-def announce(url: str, door: Door) -> None:
+def announce(url: str, door: Door, is_json: bool) -> None:
+    if is_json:
+        write_json({"url": url, "needs_token": door.token is not None})
+        sys.stdout.flush()
     note(f"runlore is at {url}; Ctrl-C ends it")
     if door.token is not None and not os.environ.get("RUNLORE_TOKEN"):
         note(f"the token is {door.token}")

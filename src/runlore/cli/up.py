@@ -1,6 +1,7 @@
 """Read what is new, keep watching, and show it all in a browser.
 
 Where no agent has left a session, the demo is shown instead. Ctrl-C ends it. What `serve` says of --host and its token holds here too.
+With --json an object when it answers (docs/json.md).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from ..config import Config
 from ..errors import RunloreError, StoreBusy
 from ..store import Filter
 from . import _click as click
+from ._options import as_json
 from ._out import note, warn
 
 
@@ -27,7 +29,8 @@ from ._out import note, warn
 @click.option("--no-browser", is_flag=True, help="Open none.")
 @click.option("--no-sync", is_flag=True, help="Read nothing new, and do not watch.")
 @click.option("--once", is_flag=True, help="Read what is new, say where the page would be, and end.")
-def command(host: str, port: int | None, names: tuple[str, ...], no_browser: bool, no_sync: bool, once: bool) -> None:
+@as_json
+def command(host: str, port: int | None, names: tuple[str, ...], no_browser: bool, no_sync: bool, once: bool, is_json: bool) -> None:
     from ..web.serving import bind, serve, url_of
     from .serve import announce, door_of
 
@@ -38,7 +41,7 @@ def command(host: str, port: int | None, names: tuple[str, ...], no_browser: boo
     door = door_of(host, names)
     with bind(host, port) as listening:
         url = url_of(listening)
-        announce(url, door)
+        announce(url, door, is_json)
         if once:
             return
         if not no_sync:

@@ -37,6 +37,7 @@ SHAPES: dict[str, dict[str, Shape]] = {
     "copy": {"": Shape(type=stored.Copied)},
     "demo": {"": Shape(type=stored.Demo)},
     "doctor": {"": Shape(type=stored.Doctor, items="checks")},
+    "export": {"": Shape(type=stored.Exported)},
     "file": {"": Shape(type=sessions.File, items="sessions")},
     "forget": {"": Shape(type=stored.Forget, items="sessions")},
     "hooks install": {"": Shape(type=stored.Installed)},
@@ -63,6 +64,7 @@ SHAPES: dict[str, dict[str, Shape]] = {
         "": Shape(type=sessions.Search, items="hits", whole=_EVENT),
         "--events": Shape(type=sessions.FlatSearch, items="events", whole=_EVENT),
     },
+    "serve": {"": Shape(type=stored.Served)},
     "show": {
         "": Shape(type=sessions.Transcript, items="events", whole=_EVENT),
         "--event": Shape(type=sessions.Event, whole="without --max-tokens its text is whole"),
@@ -70,6 +72,7 @@ SHAPES: dict[str, dict[str, Shape]] = {
     },
     "skills": {"": Shape(type=list[live.Rate], items=""), "--history": Shape(type=live.History, items="entries")},
     "sync": {"": Shape(type=stored.Sync, items="problems"), "--watch": Shape(type=stored.Sync, is_stream=True)},
+    "up": {"": Shape(type=stored.Served)},
     "usage": {
         "": Shape(type=spent.Report, items="rows"),
         "--explain": Shape(type=spent.Explanation, items="calls"),

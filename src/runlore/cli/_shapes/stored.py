@@ -185,3 +185,25 @@ class Integration(Value):
     state: str
     problem: str | None
     last_sync: dict[str, Any] | None
+
+
+class Served(Value):
+    """Where the page is, told when it answers there.
+
+    needs_token: whether it asks for the token that was printed, or given in RUNLORE_TOKEN
+    """
+
+    url: str
+    needs_token: bool
+
+
+class Exported(Value):
+    """A file that was written.
+
+    format: markdown, jsonl, html
+    size: in bytes
+    """
+
+    path: str
+    format: str
+    size: int
