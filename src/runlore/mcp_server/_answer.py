@@ -126,7 +126,7 @@ def _made(found: Found, texts: list[str], items: list[Any], hints: list[str], cu
         data["hints"] = hints
         lines += [f"hint: {hint}" for hint in hints]
     if cursor:
-        data["cursor"] = cursor
+        data.update(cursor=cursor)
         lines.append(f"there is more: ask the same with cursor {cursor}")
     return Answer(text="\n".join(line for line in lines if line), data=data)
 

@@ -122,6 +122,4 @@ def check(kind: type[Kind], given: dict[str, Any] | None) -> Kind:
 
 def question(tool: str, args: Asked) -> dict[str, Any]:
     """What a cursor belongs to: everything that was asked but where to begin and how much to say."""
-    asked: dict[str, Any] = {"tool": tool, **msgspec.structs.asdict(args)}
-    del asked["cursor"], asked["max_tokens"]
-    return asked
+    return {"tool": tool, **{name: value for name, value in msgspec.structs.asdict(args).items() if name not in Asked.__struct_fields__}}
