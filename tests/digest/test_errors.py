@@ -245,6 +245,13 @@ def test_paths_numbers_ids_and_addresses_make_no_difference(message: str, chance
     assert same(filled(message, chance), filled(message, chance), filled(message, chance) + "\n")
 
 
+@pytest.mark.parametrize("said", [r'{"error": "\ud800 a1"}', r'{"error": "x", "code": "\udc00"}'])
+def test_halves_of_characters_in_json_are_replaced(said: str) -> None:
+    found = signature(said)
+    assert found is not None
+    assert "".join((found.sample, found.template, found.name)).encode()
+
+
 @given(st.text(max_size=2000))
 def test_any_text_has_a_fingerprint_that_can_be_printed(text: str) -> None:
     found = signature(text)

@@ -90,11 +90,14 @@ _TEST_NAMES = tuple(
 )
 
 
+_FOLDERS = re.compile(r"\S*/(?=[\w.-]+\.\w+)")
+
+
 def _test(lines: list[str], n: int) -> Line | None:
     line = _PREFIX.sub("", lines[n], count=1) if lines[n].startswith("[") else lines[n]
     for word, pattern in _TEST_NAMES:
         if word in line and (found := pattern.match(line)):
-            name = re.sub(r"\S*/(?=[\w.-]+\.\w+)", "", found[1])
+            name = _FOLDERS.sub("", found[1]) if "/" in found[1] else found[1]
             return Line("test", f"failed test: {name}", line.strip(), is_strong=True)
     return None
 
@@ -119,7 +122,8 @@ _THROWN = re.compile(
     r"((?:[A-Za-z_$][\w$]{0,60}[.:]{1,2}){0,8}[A-Z][\w$]{0,60}(?:Error|Exception|Fault|Failure|Panic|Interrupt|Exit)"
     r"|Error)(?: \[(\w{1,60})\])?(?:: ?(.*))?\Z"
 )
-_THROWABLE = ("Error", "Exception", "Fault", "Failure", "Panic", "Interrupt", "Exit")
+_THROWABLE = re.compile(r"(?:Error|Exception|Fault|Failure|Panic|Interrupt|Exit)(?::| \[|\Z)")
+"""How its name ends: a quick look that saves a slow one."""
 _AT = re.compile(r"\s+at\s+\S|\s+\.\.\. \d+ more|\s+from \S+:\d+:in ")
 _RUBY = re.compile(
     r".{1,200}?:\d{1,6}:in [`'].{1,100}?': (.{1,300}) \(((?:[A-Z]\w{0,60}::){0,4}[A-Z]\w{0,60}(?:Error|Exception|Interrupt|Exit)?)\)\Z"
@@ -138,9 +142,7 @@ def _pytest_error(lines: list[str], n: int) -> Line | None:
 def _thrown(lines: list[str], n: int) -> Line | None:
     """JavaScript, Java, C# and those like them: the exception stands above its frames; of a chain the last cause counts."""
     line = lines[n]
-    if not any(word in line for word in _THROWABLE):
-        return None
-    found = _THROWN.match(line)
+    found = _THROWN.match(line) if _THROWABLE.search(line) else None
     if found is None or (found[3] is None and not _is_followed_by_frames(lines, n)):
         return None
     name, code, message = found.groups()
@@ -190,6 +192,8 @@ _COMPILE = tuple(
         (".", rf"(?:\.{{1,2}}/|#)?{_PLACE}: ()((?!warning|note|info)[\w`'\"].{{3,}})"),
     )
 )
+_WITH_PLACE = frozenset({0, 3, 5})
+_MAY_BE_PLACE = re.compile(r":\d|\(\d|:\[")
 _LINK = re.compile(
     r"(?:.{0,200}: )?(undefined reference to|duplicate symbol|Undefined symbols? for architecture|ld: symbol\(s\) not found"
     r"|multiple definition of) ?(.*)"
@@ -198,8 +202,9 @@ _LINK = re.compile(
 
 def _compile(lines: list[str], n: int) -> Line | None:
     line = lines[n]
+    has_place = _MAY_BE_PLACE.search(line) is not None
     for number, (word, pattern) in enumerate(_COMPILE):
-        if word in line and (found := pattern.match(line)):
+        if word in line and (has_place or number not in _WITH_PLACE) and (found := pattern.match(line)):
             code, message = found[1] or "", found[2].strip(" ━─═")
             if number == len(_COMPILE) - 1 and not _is_of_compiler(lines, n):
                 return None

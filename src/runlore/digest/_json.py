@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from json import JSONDecodeError, loads
 from typing import Any
 
+from ._clean import whole
 from ._forms import Line
 from ._lines import find
 
@@ -60,7 +61,7 @@ def line_of_object(data: Mapping[str, Any]) -> Line | None:
             words.append(inner)
             break
         here = inner
-    text = " ".join(words)[:400]
+    text, name = whole(" ".join(words)[:400]), whole(name)
     if not text:
         return None
     line = find(text)

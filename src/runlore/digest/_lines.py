@@ -7,8 +7,7 @@ the compiler's first error, the failing test, the shell's message. Nothing here 
 from __future__ import annotations
 
 import re
-from bisect import bisect_left, bisect_right
-from itertools import accumulate
+from collections.abc import Iterable, Iterator
 
 import re2
 
@@ -24,23 +23,30 @@ def find(body: str) -> Line | None:
     lines += tail
     if not lines:
         return None
-    if has_frames(body) and (line := python(lines)) is not None:
+    joined = "\n".join(lines)
+    if FRAME in joined and has_frames(body) and (line := python(lines)) is not None:
         return with_test(line, lines)
     # Most bodies have few of the words of any form, so these are found first, in one pass of an automaton: 10 times as fast.
-    everything = "\n" + "\n".join(lines).lower() + "\n"
-    lowered = everything[1:-1].split("\n")
-    asked: dict[int, list[str]] = {}
-    for number in _find_words(everything):
-        word, ranks = _WORDS[number]
-        for rank in ranks:
-            asked.setdefault(rank, []).append(word)
-    starts = [0, *accumulate([len(low) + 1 for low in lowered])]
+    everything = f"\n{joined.lower()}\n"
+    found = _find_words(everything)
+    ranks = 0
+    for number in found:
+        ranks |= _RANKS[number]
     harmless: dict[int, bool] = {}
-    for rank in sorted(asked):
-        form = FORMS[rank][1]
-        for n in _lines_with(asked[rank], everything, starts, middle, from_end=form in LAST_COUNTS):
+    count = len(lines)
+    while ranks:
+        rank = ranks & -ranks  # The lowest: most bodies are done after two or three.
+        ranks ^= rank
+        form = FORMS[rank.bit_length() - 1][1]
+        tried: Iterable[int]
+        if count <= FEW:
+            tried = range(count - 1, -1, -1) if form in LAST_COUNTS else range(count)
+        else:
+            words = [_WORDS[number] for number in found if _RANKS[number] & rank]
+            tried = (_last_lines_with if form in LAST_COUNTS else _lines_with)(words, everything, count, middle)
+        for n in tried:
             if n not in harmless:
-                harmless[n] = _is_harmless(lines[n], lowered[n])
+                harmless[n] = _is_harmless(lines[n], lines[n].lower())
             if not harmless[n] and (line := form(lines, n)) is not None:
                 return with_test(line, lines) if line.kind == "exception" else line
     return None
@@ -56,41 +62,73 @@ def may_tell(text: str) -> bool:
     return bool(_find_words(f"\n{text.lower()}\n"))
 
 
-def _lines_with(words: list[str], everything: str, starts: list[int], middle: int, *, from_end: bool) -> list[int]:
-    """The lines that have one of these words, as they come, or the last one first. Where only both ends of a body are seen, those of its
-    end are always turned round, so that it makes no difference where it was cut."""
-    if len(starts) <= 4:
-        return list(range(len(starts) - 1))[:: -1 if from_end else 1]
+def _lines_with(words: list[str], everything: str, count: int, middle: int) -> Iterator[int]:
+    """The lines that have one of these words, as they come. Where only both ends of a body are seen, those of its end are turned round,
+    so that it makes no difference where it was cut. One is looked for when it is asked for: the first is often the last."""
+    nexts = [everything.find(word) for word in words]
+    n, last = -1, 0
+    for _ in range(MOST_TRIED):
+        at = min(nexts)
+        n += everything.count("\n", last, at + 1)  # A line is known by the line breaks in front of it.
+        if at == len(everything) or n >= middle:
+            break
+        yield n
+        last = everything.find("\n", at + 1)
+        nexts = [was if was >= last else _find(everything, word, last) for word, was in zip(words, nexts, strict=True)]
+    yield from _from_end(words, everything, count, middle)
+
+
+def _last_lines_with(words: list[str], everything: str, count: int, middle: int) -> Iterator[int]:
+    """The same, the last one first."""
+    left = MOST_TRIED
+    for n in _from_end(words, everything, count, middle):
+        yield n
+        left -= 1
     found: set[int] = set()
-    for word in words:
+    for word in words if left else ():
         at = everything.find(word)
         for _ in range(MOST_TRIED):
-            if at < 0:
+            if at < 0 or (n := _line_at(everything, at)) >= middle:
                 break
-            n = bisect_right(starts, at)
-            found.add(n - 1)
-            at = everything.find(word, starts[n])
-        if middle < len(starts) - 1:
-            at = everything.rfind(word)
-            for _ in range(MOST_TRIED):
-                n = bisect_right(starts, at) - 1
-                if at < 0 or n < middle:
-                    break
-                found.add(n)
-                at = everything.rfind(word, 0, starts[n] + 1)
-    order = sorted(found)
-    if from_end:
-        return order[::-1][:MOST_TRIED]
-    cut = bisect_left(order, middle)
-    return order[:cut][:MOST_TRIED] + order[cut:][::-1][:MOST_TRIED]
+            found.add(n)
+            at = everything.find(word, everything.find("\n", at + 1))
+    yield from sorted(found, reverse=True)[:left]
+
+
+def _from_end(words: list[str], everything: str, count: int, middle: int) -> Iterator[int]:
+    """The lines with one of these words behind the middle, the last one first."""
+    if middle == count:
+        return
+    lasts = [everything.rfind(word) for word in words]
+    n, begin = count, len(everything)
+    for _ in range(MOST_TRIED):
+        at = max(lasts)
+        n -= everything.count("\n", at + 1, begin)
+        if at < 0 or n < middle:
+            return
+        yield n
+        begin = everything.rfind("\n", 0, at + 1)
+        n -= 1
+        lasts = [was if was < begin else everything.rfind(word, 0, begin + 1) for word, was in zip(words, lasts, strict=True)]
+
+
+def _find(everything: str, word: str, start: int) -> int:
+    """Where it is; behind everything when it is not there any more."""
+    at = everything.find(word, start)
+    return at if at >= 0 else len(everything)
+
+
+def _line_at(everything: str, at: int) -> int:
+    return everything.count("\n", 0, at + 1) - 1
 
 
 def plain(body: str, *, from_end: bool) -> Line | None:
     """A line of a body that is known to be of a failure, though nothing in it says so."""
     head, tail = window(body)
     lines = _unframed(head) + tail
-    said = [line for line in (reversed(lines) if from_end else lines) if _WORDY.search(line) and not _NUMBERED.match(line)]
-    return Line("text", bare(said[0]), said[0].strip()) if said else None
+    ordered = reversed(lines) if from_end else lines
+    said = next((line for line in ordered if _WORDY.search(line) and not _NUMBERED.match(line)), None)
+    return Line("text", bare(said), said.strip()) if said is not None else None
 
 
 _WORDY = re.compile(r"[^\W\d_]{2}")
@@ -103,6 +141,7 @@ _STATUS = re.compile(
     re.I,
 )
 _FIELD = re.compile(r"[A-Z][\w ]{1,30}:? [\w.:/-]{1,60}(?: (?:seconds?|ms|s|tokens?|lines?|bytes?))?\Z")
+LONGEST_FIELD = 101  # The longest text that either finds.
 _OUTPUT = re.compile(r"(?:Output|Stdout|Stderr|STDOUT|STDERR|Result)(?: \([^)]{1,40}\))?:\Z")
 _TAG = re.compile(r"\s*</?[a-z][\w-]{1,40}>")
 _END_TAG = re.compile(r"</[a-z][\w-]{1,40}>\s*\Z")
@@ -117,18 +156,19 @@ def _unframed(lines: list[str]) -> list[str]:
             if line[-1] == ":" and _OUTPUT.match(line):
                 first = n + 1
                 break
-            if not (_FIELD.match(line) or _STATUS.match(line)):
+            if not (len(line) <= LONGEST_FIELD and (_FIELD.match(line) or _STATUS.match(line))):
                 break
-        if first == 0 and _STATUS.match(lines[0]):
+        if first == 0 and len(lines[0]) <= LONGEST_FIELD and _STATUS.match(lines[0]):
             first = 1
     lines = lines[first:]
     if lines and lines[0].startswith("<") and (tag := _TAG.match(lines[0])):
         lines[0] = lines[0][tag.end() :]
     if lines and lines[-1].endswith(">"):
         lines[-1] = _END_TAG.sub("", lines[-1])
-    return [line for line in lines if line]
+    return list(filter(None, lines))
 
 
+FEW = 3  # Lines that are all looked at.
 MOST_TRIED = 25
 """Lines that a form looks at, of each end: what matters is not the fiftieth of its kind."""
 _NUMBERED = re.compile(r"\s*\d{1,7}(?:[\t→|│]|\s*[|│]|[:-](?!\d)\s*\S)")
@@ -145,7 +185,15 @@ _NOTHING = (
     r"(?:errors?|failures?|failed|failing|problems?|issues?|warnings?|conflicts?)\b"
     r"|\b(?:errors?|failures?|failed|warnings?)[\"']?\s*[:=]\s*(?:0\b|\[\]|null\b|none\b|false\b)"
 )
+_NOTHING_AT_ALL = re.compile(_NOTHING)
 _tells_nothing = finder([_NOTHING])
+
+
+def _may_tell_nothing(low: str) -> bool:
+    """A quick look that saves a slow one, at half of all lines."""
+    return (
+        "0" in low or "no " in low or "none" in low or "null" in low or "[]" in low or "false" in low or "without " in low or "zero " in low
+    )
 
 
 def _is_harmless(line: str, low: str) -> bool:
@@ -158,20 +206,20 @@ def _is_harmless(line: str, low: str) -> bool:
             return True
     elif first in _NOTE_BEGINS and _NOTE.match(low):
         return True
-    if ("pass" in low or "ok" in low or first in "✓✔√") and _PASSED.match(low):
+    if (first in "✓✔√o-" or " passed" in low or "... ok" in low) and _PASSED.match(low):
         return True
-    if ":" in line.partition(" ")[0][:-1] and _SEARCHED.match(line):  # a line that a search has found
+    colon = line.find(":")
+    if 0 < colon < len(line) - 1 and " " not in line[: colon + 2] and _SEARCHED.match(line):  # a line that a search has found
         return True
     if "warning" in low and _WARNING.search(low):
         return True
-    if not _tells_nothing(low):
+    if not (_may_tell_nothing(low) and _tells_nothing(low)):
         return False
-    rest = re.sub(_NOTHING, "", low)  # "0 errors", and nothing else that went wrong
+    rest = _NOTHING_AT_ALL.sub("", low)  # "0 errors", and nothing else that went wrong
     return "error" not in rest and "fail" not in rest
 
 
-_WORDS = [
-    (word, tuple(rank for rank, (words, _) in enumerate(FORMS) if word in words))
-    for word in sorted({word for words, _ in FORMS for word in words})
-]
-_find_words = finder(re2.escape(word) for word, _ in _WORDS)
+_WORDS = sorted({word for words, _ in FORMS for word in words})
+_RANKS = [sum(1 << rank for rank, (words, _) in enumerate(FORMS) if word in words) for word in _WORDS]
+"""The forms that a word belongs to, as bits."""
+_find_words = finder(re2.escape(word) for word in _WORDS)

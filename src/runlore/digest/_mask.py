@@ -16,15 +16,19 @@ PLACEHOLDER = "<*>"
 
 def template_of(message: str) -> str:
     """For reading: what was masked is named, as in `<path>`, `<n>`, `<id>`, `<value>`."""
-    if not _VARIABLE.search(message):
-        return _BLANKS.sub(" ", message).strip()
+    if not (_OFTEN_VARIABLE.search(message) or _is_variable(message)):
+        return " ".join(message.split())
     if not _about(message):
         text = _mask(message)
     else:  # Every other part is a match.
         parts = _KEPT.split(message)
         text = "".join([part if n % 2 else _mask(part) for n, part in enumerate(parts)])
-    text = _BLANKS.sub(" ", text).strip()
+    text = " ".join(text.split())
     return _REPEATED.sub(r"\1", text) if text.count("<") > 1 else text
+
+
+def _is_variable(message: str) -> bool:
+    return bool(("." in message and _DOT.search(message)) or _has_hex(message) or ("tmp" in message and _TMP.search(message)))
 
 
 def key_of(template: str) -> str:
@@ -34,8 +38,11 @@ def key_of(template: str) -> str:
     return _ANY_REPEATED.sub(PLACEHOLDER, _QUOTED_MASK.sub(PLACEHOLDER, _NAMED.sub(PLACEHOLDER, template)))
 
 
-_VARIABLE = re.compile(r"[\d/\\'\"`‘“@]|[a-f]{8}|\.\w|\btmp")
-_BLANKS = re.compile(r"\s+")
+# One after the other these take half of the time of a choice.
+_OFTEN_VARIABLE = re.compile(r"[\d/\\'\"`‘“@]")
+_DOT = re.compile(r"\.\w")
+_has_hex = finder(["[a-f]{8}"])  # A third of the time of the same pattern of Python's.
+_TMP = re.compile(r"\btmp")
 _MASKS = r"<(?:path|n|id|value|url|email|time|\*)>"
 _NAMED = re.compile(_MASKS)
 _QUOTED_MASK = re.compile(r"'<\*>'|\"<\*>\"|`<\*>`|‘<\*>’|“<\*>”")
@@ -92,12 +99,13 @@ def _mask(text: str) -> str:
         text = _EMAIL.sub("<email>", text)
     if "/" in text or "\\" in text:
         text = _SLASHED.sub(_path, text)
-    if "." in text and _DOTTED.search(text):
+    if "." in text and _MAY_BE_FILE.search(text):
         text = _FILE.sub("<path>", text)
-    if text.count(":") > 1:
+    if _MAY_BE_COLONS.search(text):
         text = _COLONS.sub("<id>", text)
-    text = _TOKEN.sub(_token, text)
-    if "<n>" in text:
+    if _DIGIT.search(text) or "tmp" in text or _has_hex(text):
+        text = _TOKEN.sub(_token, text)
+    if "<n>" in text and _MAY_BE_DATE.search(text):
         text = _DATE.sub("<time>", text)
     if _QUOTE.search(text):
         text = _QUOTES.sub(_quoted, text)
@@ -122,26 +130,31 @@ _SLASHED = re.compile(
     rf"[^\s'\"`’”()\[\]{{}}<>,;|:=/\\]{{0,120}}[\\/][^\s'\"`’”()\[\]{{}}<>,;|:]{{0,400}}{_POSITION}"
 )
 _HAS_EXTENSION = re.compile(rf"\.{_EXT}{_POSITION}\Z")
-_DOTTED = re.compile(r"\w\.[A-Za-z]")
-_FILE = re.compile(rf"(?<![\w./\\@<-])\.?[\w+-]{{1,80}}(?:\.[\w+-]{{1,40}}){{0,3}}\.{_EXT}(?![\w(/\\]|\.\w|-\w){_POSITION}")
+_NO_FILE = r"(?![\w(/\\]|\.\w|-\w|<\*>)"
+_MAY_BE_FILE = re.compile(rf"\.{_EXT}{_NO_FILE}")
+_FILE = re.compile(rf"(?<![\w./\\@<-])(?<!<\*>)\.?[\w+-]{{1,80}}(?:\.[\w+-]{{1,40}}){{0,3}}\.{_EXT}{_NO_FILE}{_POSITION}")
+_MAY_BE_COLONS = re.compile(r":[0-9a-fA-F]{0,4}:")
 _COLONS = re.compile(r"(?<![\w:])(?:[0-9a-fA-F]{0,4}:){2,7}[0-9a-fA-F]{1,4}(?![\w:])")
 _TOKEN = re.compile(r"(?<![\w$<])(?:[A-Za-z_$+-]{0,80}\d(?:[\w$.:%+-]|,(?=\d{3}(?!\d))){0,200}|[a-f]{8,128}(?![\w-])|tmp[\w.-]{4,60})")
+_DIGIT = re.compile(r"\d")
 _DAY = r"(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]{0,6},? {1,2})?"
 _MONTH = r"\b(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]{0,6}"
+_MAY_BE_DATE = re.compile(r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]{0,6} {1,2}<n>|<n> ?[AaPp][Mm]")
 _DATE = re.compile(rf"{_DAY}(?:<n> )?{_MONTH} {{1,2}}<n>(?:,? {{1,2}}(?:at )?<n>){{0,3}}(?: ?[AP]M\b)?|<n> ?[AaPp][Mm]\b")
 _QUOTE = re.compile(r"['\"`‘“]")
+# What must not stand before a quote is asked after it: so a search goes from quote to quote, and not from letter to letter.
 _QUOTES = re.compile(
-    r"(?<![\w\\])(?:'(?:[^'\\]|\\.){1,400}'(?!\w)|\"(?:[^\"\\]|\\.){1,400}\"(?!\w)"
-    r"|`[^`]{1,400}`(?!\w)|‘[^’]{1,400}’|“[^”]{1,400}”)"
+    r"'(?<![\w\\]')(?:[^'\\]|\\.){1,400}'(?!\w)|\"(?<![\w\\]\")(?:[^\"\\]|\\.){1,400}\"(?!\w)"
+    r"|`(?<![\w\\]`)[^`]{1,400}`(?!\w)|‘(?<![\w\\]‘)[^’]{1,400}’|“(?<![\w\\]“)[^”]{1,400}”"
 )
 
 
 def _path(found: re.Match[str]) -> str:
     text = found[0]
     word = text.rstrip(".")
-    if len(word) > 1 and (
-        word.startswith(_ROOTS) or word.endswith(("/", "\\")) or word[1:3] in (":\\", ":/") or _HAS_EXTENSION.search(word)
-    ):
+    # `a/<*>` is what is left of `a/1`, and no folder.
+    is_folder = word.endswith(("/", "\\")) and not found.string.startswith(("<*>", ":<*>"), found.end())
+    if len(word) > 1 and (word.startswith(_ROOTS) or is_folder or word[1:3] in (":\\", ":/") or _HAS_EXTENSION.search(word)):
         return "<path>" + text[len(word) :]
     return text
 
@@ -217,7 +230,7 @@ def _quoted(found: re.Match[str]) -> str:
 _METHOD = re.compile(r"(?:GET|POST|PUT|PATCH|DELETE|HEAD|OPTIONS) ")
 
 
-_W = r"(?:[\w$]|<n>)"
+_W = r"(?:[\w$]|<n>|<\*>)"
 _IDENTIFIER = re.compile(
     rf"(?:--?[A-Za-z][\w-]{{0,60}}|@[\w.-]{{1,60}}/[\w.-]{{1,60}}|[A-Za-z_$]{_W}{{0,60}}(?:(?:\.|::|->){_W}{{1,60}}){{0,6}}(?:\(\))?)\Z"
 )
