@@ -255,7 +255,7 @@ class Reader(Speaker):
         )
         rows = self._all(sql, self.mine[1] if agent is None else (*self.mine[1], agent))
         evicted = "select distinct source from streams join sessions s on s.number = session where s.evicted_at is not null"
-        bare = {source for (source,) in self._all(evicted)}
+        bare = {source for (source,) in self._all(evicted)} if rows else set()  # Most agents that there are have left none.
         found = {}
         for number, name, path, root, machine, size, mtime, inode, offset, head, tail, records, *rest in rows:
             found[path] = SourceState(
