@@ -53,6 +53,18 @@ def safe_json(data: bytes) -> bytes:
     return re.sub(_UNSAFE_IN_JSON, _escape, text).encode()
 
 
+def encoded(value: object) -> bytes:
+    """A value as JSON. Half of a surrogate pair, which has no UTF-8, is escaped."""
+    import msgspec
+
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        import json
+
+        return json.dumps(msgspec.to_builtins(value, str_keys=True)).encode()
+
+
 def _escape(found: re.Match[str]) -> str:
     units = found[0].encode("utf-16-be")
     return "".join(f"\\u{units[n]:02x}{units[n + 1]:02x}" for n in range(0, len(units), 2))

@@ -15,6 +15,7 @@ from itertools import chain, islice
 from typing import Any
 
 from .._text import clean as clean
+from .._text import encoded as encoded
 from .._text import one_line as one_line
 from .._text import safe_json as safe_json
 from . import _click
@@ -59,18 +60,6 @@ def write_json(value: Any, form: str = "", *, in_a_line: bool = False) -> None:
     if sys.stdout.isatty() and not in_a_line:
         data = msgspec.json.format(data, indent=2)
     write_bytes(safe_json(data) + b"\n")
-
-
-def encoded(value: Any) -> bytes:
-    """A value as JSON. Half of a surrogate pair, which has no UTF-8, is escaped."""
-    import msgspec
-
-    try:
-        return msgspec.json.encode(value)
-    except UnicodeEncodeError:
-        import json
-
-        return json.dumps(msgspec.to_builtins(value, str_keys=True)).encode()
 
 
 def write_bytes(data: bytes) -> None:

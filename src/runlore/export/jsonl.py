@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import msgspec
-
-from .._text import safe_json
+from .._text import encoded, safe_json
 from ..model import SessionEvent
 from .taking import Taken
 
@@ -33,10 +31,4 @@ _WORDS = frozenset({"title", "summary", "cwd", "git_branch", "source_path", "out
 
 
 def _line(data: dict[str, Any]) -> str:
-    try:
-        made = msgspec.json.encode(data)
-    except UnicodeEncodeError:  # Half of a surrogate pair, which has no UTF-8.
-        import json
-
-        made = json.dumps(data).encode()
-    return safe_json(made).decode() + "\n"
+    return safe_json(encoded(data)).decode() + "\n"

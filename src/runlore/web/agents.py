@@ -45,11 +45,15 @@ def page(request: Request) -> Response:
         return render(request, "agents.html", found=found, present=present, absent=absent)
 
 
-def examined(request: Request) -> Response:
-    """What the doctor says of a sample of the store. Nothing is changed."""
+def examine() -> doctor.Report:
     config = settings.load()
     with closing(query.open_for_reading(config)) as store:  # One of its own: it begins and ends what it reads itself.
-        report = doctor.examine(store, config)
+        return doctor.examine(store, config)
+
+
+def examined(request: Request) -> Response:
+    """What the doctor says of a sample of the store. Nothing is changed."""
+    report = examine()
     about = {name: (check.__doc__ or "").removesuffix(".") for name, check in doctor.CHECKS.items()}
     return render(request, "_doctor.html", report=report, about=about)
 

@@ -16,11 +16,12 @@ from starlette.types import ASGIApp
 from ..errors import Ambiguous, ModelError, NotFound, RunloreError, SessionNotFound, StoreMissing
 from ..lending import Stores
 from ..search import QueryError
-from . import _files, agents, events, home, lives, login, session, sessions, taken, used
+from . import _files, agents, api, events, home, lives, login, session, sessions, taken, used
 from ._guard import Door, Guard
 from ._view import render
 
 ROUTES = [
+    *api.routes,
     *home.routes,
     *used.routes,
     *lives.routes,
@@ -63,11 +64,15 @@ def refuse(request: Request, error: Exception) -> Response:
     """An answer that helps: what is wrong, and what to try."""
     status = error.status_code if isinstance(error, HTTPException) else next((STATUS[c] for c in type(error).__mro__ if c in STATUS), 500)
     message = "there is no such page" if isinstance(error, HTTPException) and status == 404 else str(error)
+    if request.url.path.startswith(api.ROOT):
+        return api.problem(error, status)
     hint = error.hint if isinstance(error, RunloreError) else None
     return render(request, "error.html", status, code=status, message=message, hint=hint, is_empty=isinstance(error, StoreMissing))
 
 
 def fail(request: Request, error: Exception) -> Response:
     """A bug, or a store that cannot be read: said in one line, without what is inside."""
+    if request.url.path.startswith(api.ROOT):
+        return api.problem(error, 500)
     message = f"this did not work ({type(error).__name__}); `runlore doctor` looks at the store"
     return render(request, "error.html", 500, code=500, message=message, hint=None, is_empty=False)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Any
 
 import msgspec
 from starlette.requests import Request
@@ -23,6 +22,7 @@ from ..live.liveness import judge
 from ..live.log import SessionInfo, SessionStore
 from ..live.run import SessionState
 from ..live.skills import Rate, entries_of, pass_rates
+from ..live.state import Checkpoint, Transition
 from ._view import render
 
 SHOWN = 50
@@ -57,8 +57,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
     line: LiveLine
     state: SessionState | None
-    checkpoints: list[Any]
-    history: list[Any]
+    checkpoints: list[Checkpoint]
+    history: list[Transition]
     difference: Difference | None
 
 

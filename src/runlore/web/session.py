@@ -6,7 +6,6 @@ import json
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import msgspec
 from starlette.requests import Request
@@ -202,14 +201,19 @@ def pretty(record: bytes) -> str:
 def find(request: Request) -> Response:
     """Where words are in this session."""
     with lent(request) as (store, _):
-        uid, text = uid_of(request, store), request.query_params.get("q", "").strip()
-        hits: list[Any] = []
-        if text:
-            asked = engine.parse(f"{text}*" if text[-1:].isalnum() else text)
-            chosen = asked.with_fields([*((name, values) for name, values in asked.fields if name != "session"), ("session", [uid])])
-            answer = engine.search(store, chosen, limit=5, events=FOUND)
-            hits = sorted((event for hit in answer.hits if hit.session.uid == uid for event in hit.events), key=lambda event: event.seq)
-        return render(request, "_found.html", text=text, hits=hits)
+        text = request.query_params.get("q", "").strip()
+        return render(request, "_found.html", text=text, hits=places(store, uid_of(request, store), text))
+
+
+def places(store: Store, uid: str, text: str) -> list[engine.EventHit]:
+    """The events of a session that have these words, in order; of the last word its beginning will do. Raises QueryError."""
+    text = text.strip()
+    if not text:
+        return []
+    asked = engine.parse(f"{text}*" if text[-1:].isalnum() else text)
+    chosen = asked.with_fields([*((name, values) for name, values in asked.fields if name != "session"), ("session", [uid])])
+    answer = engine.search(store, chosen, limit=5, events=FOUND)
+    return sorted((event for hit in answer.hits if hit.session.uid == uid for event in hit.events), key=lambda event: event.seq)
 
 
 def image(request: Request) -> Response:

@@ -16,7 +16,7 @@ from .._words import short
 from ..config import Config
 from ..errors import ModelError
 from ..export.pages import usd
-from ..store import CallFilter, Filter, SessionLine, Store
+from ..store import CallFilter, Store
 from ..usage import Report, Spent, Zone
 from ..usage.explain import check, explain
 from ..usage.table import write_csv
@@ -46,7 +46,8 @@ class Used(msgspec.Struct, frozen=True, kw_only=True):
     """A report, the sessions that its rows name, and today's budgets."""
 
     report: Report
-    lines: dict[str, SessionLine]
+    labels: dict[str, tuple[str, str | None, str | None]]
+    """By uid the agent, the title and the repository."""
     budgets: list[Spent]
 
 
@@ -88,11 +89,9 @@ def _since(text: str, now: datetime, zone: Zone) -> datetime | None:
 
 def used(store: Store, config: Config, wanted: Asked, now: datetime, zone: Zone) -> Used:
     made = usage.report(store, wanted.by, wanted.chosen, zone=zone, order=wanted.sort)
-    lines: dict[str, SessionLine] = {}
-    if wanted.by in ("session", "subagent"):
-        for row in made.rows[:ROWS]:
-            lines.update((line.uid, line) for line in store.sessions(Filter(name=row.key, parents_only=False), limit=1) if row.key)
-    return Used(report=made, lines=lines, budgets=usage.budgets(store, config.budget, now, zone))
+    is_named = wanted.by in ("session", "subagent")
+    labels = store.labels([row.key for row in made.rows[:ROWS] if row.key]) if is_named else {}
+    return Used(report=made, labels=labels, budgets=usage.budgets(store, config.budget, now, zone))
 
 
 def without_gaps(by: str, keys: list[str]) -> list[str]:

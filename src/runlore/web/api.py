@@ -1,0 +1,363 @@
+"""JSON for everything that a page shows, under /api/v1, and the OpenAPI document that describes it.
+
+An endpoint is a function with the type of its answer: the document is made from the same list as the routes, so it cannot differ.
+Fields are added, none is renamed or taken away. Amounts are in USD; times in ISO 8601.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, date, datetime
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from .. import __version__, doctor, query
+from .. import search as engine
+from .._text import encoded
+from ..config import Config
+from ..errors import RunloreError
+from ..export.outline import Turn, bodies_of
+from ..live.skills import Rate
+from ..model import Session, SessionEvent
+from ..store import SessionLine, Store
+from ..timeline import Branch, seen_by_model
+from ..usage import Row, Spent, Zone
+from ..usage.explain import Check, Explanation, check, explain
+from ..usage.waste import wasted
+from . import agents, home, lives, session, sessions, used
+from ._charts import Stack
+from ._view import lent
+from .home import Active
+from .lives import LiveLine
+from .session import Part
+
+MOST_EVENTS = 500
+"""Events of one answer; `first` of the next is one more than the last seq."""
+
+
+# ── the shapes of answers ────────────────────────────────────────────────────────────────────────────────────────────
+class Sums(msgspec.Struct, frozen=True, kw_only=True):
+    """What some calls add up to. `reasoning_tokens` are a part of output; `unpriced` calls have no price."""
+
+    key: str | None
+    calls: int
+    input_tokens: int
+    output_tokens: int
+    cache_read_tokens: int
+    cache_write_tokens: int
+    reasoning_tokens: int
+    total_tokens: int
+    usd: float
+    unpriced: int
+
+
+class HomeAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    active: list[Active]
+    runs: list[LiveLine]
+    sessions: int
+    subagents: int
+    today: Sums
+    week: Sums
+    month: Sums
+    daily_usd: Stack
+    daily_tokens: Stack
+    days: dict[date, query.Day]
+    budgets: list[Spent]
+    last_sync: datetime | None
+
+
+class HitAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """A session, and where it has what was searched for."""
+
+    session: SessionLine
+    name: str
+    events: list[engine.EventHit]
+    missing: list[str]
+
+
+class SessionsAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    sessions: list[HitAnswer]
+    total: int
+    page: int
+    pages: int
+    remarks: list[str]
+    seconds: float
+
+
+class SessionAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """A session without its events. `parts` are what the page loads at once; `resume` is the agent's command that takes it up."""
+
+    session: Session
+    branches: list[Branch]
+    turns: list[Turn]
+    parts: list[Part]
+    children: list[SessionLine]
+    resume: str | None
+
+
+class EventAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    event: SessionEvent
+    body: str
+
+
+class SeenAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """An event in the model's view. When `is_cleared` the model did not see its text."""
+
+    event: SessionEvent
+    is_cleared: bool
+    body: str
+
+
+class UsageAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    by: str
+    rows: list[Sums]
+    total: Sums
+    titles: dict[str, str]
+    budgets: list[Spent]
+
+
+class WasteAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """The figures overlap: an attempt that failed may lie on an abandoned line."""
+
+    abandoned: Sums
+    retries: Sums
+    failed: Sums
+    any: Sums
+    of: Sums
+    sessions: int
+
+
+class Problem(msgspec.Struct, frozen=True, kw_only=True):
+    """Why there is no answer. `code` stays the same when the words change."""
+
+    code: str
+    message: str
+    hint: str | None = None
+
+
+def sums(row: Row) -> Sums:
+    return Sums(**{name: getattr(row, name) for name in Sums.__struct_fields__})
+
+
+# ── the questions ────────────────────────────────────────────────────────────────────────────────────────────────────
+def get_home(request: Request, store: Store, config: Config) -> HomeAnswer:
+    """What the first page shows."""
+    by = "agent" if request.query_params.get("by") == "agent" else "model"
+    found = home.home(store, config, by, datetime.now(UTC), Zone())
+    same = {name: getattr(found, name) for name in HomeAnswer.__struct_fields__}
+    return HomeAnswer(**{**same, **{name: sums(getattr(found, name)) for name in ("today", "week", "month")}})
+
+
+def get_sessions(request: Request, store: Store, _: Config) -> SessionsAnswer:
+    """A page of sessions, chosen and searched as on the page."""
+    found = sessions.find(store, sessions.asked(request.query_params, datetime.now(UTC)))
+    lines = []
+    for line, name in zip(found.lines, found.names, strict=True):
+        hit = found.hits.get(line.uid)
+        lines.append(HitAnswer(session=line, name=name, events=hit.events if hit else [], missing=hit.missing if hit else []))
+    same = {name: getattr(found, name) for name in ("total", "page", "pages", "remarks", "seconds")}
+    return SessionsAnswer(sessions=lines, **same)
+
+
+def get_facets(_: Request, store: Store, __: Config) -> dict[str, list[tuple[str, int]]]:
+    """What sessions can be chosen by, with how many have it."""
+    return query.facets(store)
+
+
+def get_session(request: Request, store: Store, _: Config) -> SessionAnswer:
+    """One session: its branches, turns and what came out of it."""
+    found = session.outlines.get(store, session.uid_of(request, store), session.branch_of(request))
+    return SessionAnswer(
+        session=found.session,
+        branches=found.branches,
+        turns=found.turns,
+        parts=session.parts_of(found),
+        children=list(found.children.values()),
+        resume=session.resume_command(found.session),
+    )
+
+
+def get_events(request: Request, store: Store, _: Config) -> list[EventAnswer]:
+    """Events with their texts, from `first` to `last`, at most 500."""
+    uid, first = session.uid_of(request, store), session.number(request, "first", 0)
+    last = session.number(request, "last", first + 10 * MOST_EVENTS)
+    events = store.events(uid, first, last)[:MOST_EVENTS]
+    bodies = bodies_of(store, uid, (event.seq for event in events))
+    return [EventAnswer(event=event, body=bodies.get(event.seq, "")) for event in events]
+
+
+def get_context(request: Request, store: Store, _: Config) -> list[SeenAnswer]:
+    """What the model saw when event `seq` had happened: the last 500 of it."""
+    uid, seq = session.uid_of(request, store), session.number(request, "seq")
+    query.event_at(store, uid, seq)
+    view = seen_by_model(session.outlines.get(store, uid, 0).events, seq)[-MOST_EVENTS:]
+    bodies = bodies_of(store, uid, (one.event.seq for one in view if not one.is_cleared))
+    return [SeenAnswer(event=one.event, is_cleared=one.is_cleared, body=bodies.get(one.event.seq, "")) for one in view]
+
+
+def get_raw(request: Request, store: Store, _: Config) -> list[str]:
+    """The agent's own records of event `seq`."""
+    uid, seq = session.uid_of(request, store), session.number(request, "seq")
+    return [record.decode("utf-8", "replace") for record in query.raw_records(store, uid, seq)]
+
+
+def get_found(request: Request, store: Store, _: Config) -> list[engine.EventHit]:
+    """Where the words of `q` are in a session."""
+    return session.places(store, session.uid_of(request, store), request.query_params.get("q", ""))
+
+
+def get_usage(request: Request, store: Store, config: Config) -> UsageAnswer:
+    """What was used and what it cost, `by` day, model, agent, project, session and more."""
+    zone, now = Zone(), datetime.now(UTC)
+    found = used.used(store, config, used.asked(request.query_params, now, zone), now, zone)
+    return UsageAnswer(
+        by=found.report.by,
+        rows=[sums(row) for row in found.report.rows],
+        total=sums(found.report.total),
+        titles={uid: title or "" for uid, (_, title, _) in found.labels.items()},
+        budgets=found.budgets,
+    )
+
+
+def get_explained(request: Request, store: Store, config: Config) -> Explanation:
+    """Every call of a session, and why it counts as it does. Its amounts are in units of 1e-12 USD."""
+    return explain(store, config, session.uid_of(request, store))
+
+
+def get_waste(request: Request, store: Store, _: Config) -> WasteAnswer:
+    """What was paid for and led nowhere, in the last 7 days unless `since` says otherwise."""
+    wanted = used.asked({"since": f"{used.WASTE_DAYS}d", **request.query_params}, datetime.now(UTC), Zone())
+    found = wasted(store, wanted.chosen)
+    rows = {name: sums(getattr(found, name)) for name in ("abandoned", "retries", "failed", "any", "of")}
+    return WasteAnswer(sessions=found.sessions, **rows)
+
+
+def get_doubts(request: Request, store: Store, _: Config) -> Check:
+    """What has no certain price, and what no transcript can tell. Its amounts are in units of 1e-12 USD."""
+    return check(store, used.asked({"since": "all", **request.query_params}, datetime.now(UTC), Zone()).chosen)
+
+
+def get_live(request: Request, _: Store, config: Config) -> list[lives.LiveLine]:
+    """The newest runs that agents log themselves."""
+    return lives.lines(config, request.query_params.get("status"))
+
+
+def get_run(request: Request, _: Store, config: Config) -> lives.Run:
+    """One of them: state, path, checkpoints; with `from` and `to` what changed between two of these."""
+    first, second = request.query_params.get("from"), request.query_params.get("to")
+    return lives.run(config, request.path_params["id"], (first, second) if first and second else None)
+
+
+def get_skills(_: Request, __: Store, config: Config) -> list[Rate]:
+    """How often skills passed, for each model."""
+    return lives.rates(config)
+
+
+def get_agents(_: Request, store: Store, config: Config) -> agents.Stored:
+    """Which agents were found, and what is stored."""
+    return agents.stored(store, config, datetime.now(UTC))
+
+
+def get_doctor(_: Request, __: Store, ___: Config) -> doctor.Report:
+    """What the doctor says of a sample of the store."""
+    return agents.examine()
+
+
+class Endpoint(msgspec.Struct, frozen=True):
+    """A path, its question, the type of the answer, and what may be asked."""
+
+    path: str
+    ask: Callable[[Request, Store, Config], Any]
+    type: Any
+    params: tuple[str, ...] = ()
+
+
+ENDPOINTS = [
+    Endpoint("/home", get_home, HomeAnswer, ("by",)),
+    Endpoint("/sessions", get_sessions, SessionsAnswer, sessions.NAMES),
+    Endpoint("/facets", get_facets, dict[str, list[tuple[str, int]]]),
+    Endpoint("/session/{uid:path}", get_session, SessionAnswer, ("branch",)),
+    Endpoint("/events/{uid:path}", get_events, list[EventAnswer], ("first", "last")),
+    Endpoint("/context/{uid:path}", get_context, list[SeenAnswer], ("seq",)),
+    Endpoint("/raw/{uid:path}", get_raw, list[str], ("seq",)),
+    Endpoint("/find/{uid:path}", get_found, list[engine.EventHit], ("q",)),
+    Endpoint("/usage", get_usage, UsageAnswer, used.NAMES),
+    Endpoint("/usage/waste", get_waste, WasteAnswer, used.NAMES),
+    Endpoint("/usage/doubts", get_doubts, Check, used.NAMES),
+    Endpoint("/usage/explain/{uid:path}", get_explained, Explanation),
+    Endpoint("/live", get_live, list[lives.LiveLine], ("status",)),
+    Endpoint("/live/{id}", get_run, lives.Run, ("from", "to")),
+    Endpoint("/skills", get_skills, list[Rate]),
+    Endpoint("/agents", get_agents, agents.Stored),
+    Endpoint("/doctor", get_doctor, doctor.Report),
+]
+ROOT = "/api/v1"
+
+
+def answer(value: Any, status: int = 200) -> Response:
+    return Response(encoded(value), status, media_type="application/json")
+
+
+def problem(error: Exception, status: int) -> Response:
+    """What an endpoint answers when it cannot."""
+    code = error.code if isinstance(error, RunloreError) else "failed"
+    hint = error.hint if isinstance(error, RunloreError) else None
+    message = str(error) if isinstance(error, RunloreError) else "this did not work" if status >= 500 else "there is no such thing here"
+    return answer({"error": Problem(code=code, message=message, hint=hint)}, status)
+
+
+def _route(endpoint: Endpoint) -> Route:
+    def asked(request: Request) -> Response:
+        with lent(request) as (store, config):
+            return answer(endpoint.ask(request, store, config))
+
+    return Route(ROOT + endpoint.path, asked, name=endpoint.ask.__name__)
+
+
+# ── the document ─────────────────────────────────────────────────────────────────────────────────────────────────────
+def openapi(_: Request) -> Response:
+    return answer(document())
+
+
+def document() -> dict[str, Any]:
+    """OpenAPI 3.1 of all endpoints."""
+    schemas, components = msgspec.json.schema_components(
+        [*(endpoint.type for endpoint in ENDPOINTS), Problem], ref_template="#/components/schemas/{name}"
+    )
+    wrong = {"description": "why there is no answer", "content": _content({"type": "object", "properties": {"error": schemas[-1]}})}
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "runlore", "version": __version__, "description": (__doc__ or "").partition("\n\n")[2].strip()},
+        "paths": {
+            ROOT + endpoint.path.replace(":path}", "}"): {
+                "get": {
+                    "operationId": endpoint.ask.__name__.removeprefix("get_"),
+                    "summary": (endpoint.ask.__doc__ or "").strip(),
+                    "parameters": _parameters(endpoint),
+                    "responses": {"200": {"description": "the answer", "content": _content(schema)}, "4XX": wrong},
+                }
+            }
+            for endpoint, schema in zip(ENDPOINTS, schemas, strict=False)
+        },
+        "components": {"schemas": components, "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}},
+        "security": [{}, {"token": []}],
+    }
+
+
+def _content(schema: dict[str, Any]) -> dict[str, Any]:
+    return {"application/json": {"schema": schema}}
+
+
+def _parameters(endpoint: Endpoint) -> list[dict[str, Any]]:
+    named = [part.strip("{}").partition(":")[0] for part in endpoint.path.split("/") if part.startswith("{")]
+    return [
+        *({"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in named),
+        *({"name": name, "in": "query", "schema": {"type": "string"}} for name in endpoint.params),
+    ]
+
+
+routes = [Route(f"{ROOT}/openapi.json", openapi), *map(_route, ENDPOINTS)]

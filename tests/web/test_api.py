@@ -1,0 +1,108 @@
+"""The JSON API: every endpoint answers in its shape, and the document says so."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import msgspec
+import pytest
+
+from runlore.config import Config
+from runlore.live import SessionStore
+from runlore.web.api import ENDPOINTS, ROOT, Endpoint, document
+from runlore.web.app import ROUTES
+from tests.web.conftest import SHOP, Client
+
+ASKED = {"/context/{uid:path}": "?seq=8", "/raw/{uid:path}": "?seq=0", "/find/{uid:path}": "?q=clock", "/usage": "?by=session&since=all"}
+"""What must be asked with an endpoint, or makes its answer more telling."""
+
+
+@pytest.fixture
+def run_id(demo: Config) -> str:
+    store = SessionStore(demo.home / "live")
+    with store.create("A run") as session:
+        session.state.start("g1")
+        session.state.progress("fetch", buffer={"rows": 10})
+        session.state.checkpoint("fetch")
+        with session.skill("tdd") as run, run.attempt(model="small") as attempt:
+            attempt.verified(by="exit_code", command="pytest", exit_code=0)
+    store.close()
+    return session.id
+
+
+@pytest.mark.parametrize("endpoint", ENDPOINTS, ids=lambda endpoint: endpoint.path)
+def test_an_answer_has_the_shape_that_is_documented(endpoint: Endpoint, run_id: str, client: Client) -> None:
+    path = endpoint.path.replace("{uid:path}", SHOP).replace("{id}", run_id)
+    answer = client.ask(f"{ROOT}{path}{ASKED.get(endpoint.path, '')}")
+    assert (answer.status, answer.headers["content-type"]) == (200, "application/json")
+    found = msgspec.json.decode(answer.body, type=endpoint.type, strict=True)
+    assert found or endpoint.path == "/facets"
+    assert known(json.loads(answer.text), schema_of(endpoint))
+
+
+def schema_of(endpoint: Endpoint) -> Any:
+    get = document()["paths"][ROOT + endpoint.path.replace(":path}", "}")]["get"]
+    return get["responses"]["200"]["content"]["application/json"]["schema"]
+
+
+def known(value: Any, schema: dict[str, Any]) -> bool:
+    """Whether every field of the value is in the schema: what a client would be surprised by."""
+    if ref := schema.get("$ref"):
+        schema = document_schemas()[ref.rpartition("/")[2]]
+    if options := schema.get("anyOf"):
+        return any(known(value, option) for option in options)
+    if isinstance(value, list):
+        return all(known(item, schema.get("items") or {}) for item in value) if isinstance(schema.get("items"), dict) else True
+    if isinstance(value, dict) and "properties" in schema:
+        return bool(set(schema.get("required", ())) <= value.keys() <= schema["properties"].keys())
+    return True
+
+
+def document_schemas() -> dict[str, Any]:
+    schemas: dict[str, Any] = document()["components"]["schemas"]
+    return schemas
+
+
+def test_the_document_has_every_route_and_no_other(client: Client) -> None:
+    made = json.loads(client.get(f"{ROOT}/openapi.json"))
+    routes = {re.sub(r":\w+}", "}", route.path) for route in ROUTES if route.path.startswith(ROOT)} - {f"{ROOT}/openapi.json"}
+    assert made["paths"].keys() == routes
+    assert made["openapi"].startswith("3.1")
+    text = json.dumps(made)
+    references = set(re.findall(r'"#/components/schemas/([^"]+)"', text))
+    assert references == made["components"]["schemas"].keys()
+    for path, methods in made["paths"].items():
+        assert methods["get"]["summary"], path
+        named = {part["name"] for part in methods["get"]["parameters"] if part["in"] == "path"}
+        assert named == set(re.findall(r"{(\w+)}", path))
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "code"),
+    [
+        ("/session/nobody", 404, "not_found"),
+        ("/events/nobody", 404, "not_found"),
+        ("/sessions?sort=wrong", 400, "invalid_value"),
+        ("/sessions?q=OR", 400, "query"),
+        ("/nothing", 404, "failed"),
+        ("/live/nobody", 404, "session_not_found"),
+    ],
+)
+def test_what_cannot_be_answered_has_a_code(client: Client, path: str, status: int, code: str) -> None:
+    answer = client.ask(ROOT + path)
+    assert answer.status == status
+    assert json.loads(answer.text)["error"]["code"] == code
+
+
+def test_events_are_given_with_their_texts_and_in_parts(client: Client) -> None:
+    found = json.loads(client.get(f"{ROOT}/events/{SHOP}?first=7&last=8"))
+    assert [one["event"]["seq"] for one in found] == [7, 8]
+    assert "pytest -q" in found[0]["body"]
+
+
+def test_nothing_can_be_changed_through_it(client: Client) -> None:
+    for endpoint in ENDPOINTS:
+        path = ROOT + endpoint.path.replace("{uid:path}", SHOP).replace("{id}", "x")
+        assert client.ask(path, "POST", origin=client.url).status == 405
