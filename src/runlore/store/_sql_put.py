@@ -512,9 +512,12 @@ class Writer(Ledger):
         sql = (
             f"insert into sources ({', '.join(row)}) values (?{', ?' * (len(row) - 1)})"
             f" on conflict ({', '.join(self.source_key)}) do update set size = excluded.size, mtime_ns = excluded.mtime_ns,"
-            " inode = excluded.inode, problem = excluded.problem, missing_at = null returning number"
+            " inode = excluded.inode, problem = excluded.problem, missing_at = null"
         )
-        return int(self._one(sql, tuple(row.values()))[0])
+        # Its number is asked for apart: a statement that gives something back is a savepoint of its own, as in `_put_aliases`.
+        self.db.execute(sql, tuple(row.values()))
+        where = " and ".join(f"{name} = ?" for name in self.source_key)
+        return int(self._one(f"select number from sources where {where}", tuple(row[name] for name in self.source_key))[0])
 
     def move_source(self, number: int, source: Source) -> None:
         with self.transaction():
