@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .prepare import Job, Preparer, Result
 
 AHEAD_BYTES = 32 * 1024 * 1024
-AHEAD_JOBS = 64
+AHEAD_JOBS = 512
 """How far the workers may be ahead of the writer, which takes their results in order: one large source among small ones
 must not stop them, and what waits is held in memory."""
 
