@@ -179,27 +179,32 @@ class Preparer:
         for uid, facts in found.facts.items():
             parts[uid] = _Part(uid, self._clean_facts(facts), job.resume.streams.get(uid))
         place: dict[str, tuple[str, int]] = {}
+        aliases = found.aliases
         for event, body, parent, original in zip(found.events, found.bodies, found.parents, found.originals, strict=True):
-            part = parts[event.session_uid]
+            uid, seq, native = event.session_uid, event.seq, event.native_id
+            part = parts[uid]
             data = body.encode("utf-8", "replace")
-            part.chain(event, data)
-            native = event.native_id
-            if event.record is not None and event.record in noted and self.redactor is not None:
+            # The content hash is a chain over the events, from the text before redaction: covering more costs what is new.
+            name = f"{seq}\0{event.kind}\0{native}\0".encode("utf-8", "replace")
+            part.hash = blake2b(part.hash + name + data, digest_size=16).digest()
+            if noted and event.record in noted:
                 event, data = self._clean_event(event, body, noted[event.record])
-                if native is not None and self.redactor.text(native) != native:
+                if native is not None and self._text(native) != native:
                     event = msgspec.structs.replace(event, native_id=hidden_id(flavor, native))
-            if event.summary is not None and len(event.summary) > SUMMARY_LENGTH:
-                event = msgspec.structs.replace(event, summary=shorten(event.summary))
+            summary = event.summary
+            if summary is not None and len(summary) > SUMMARY_LENGTH:
+                event = msgspec.structs.replace(event, summary=shorten(summary))
             parent_seq = link = None
             if parent is not None:
-                parent = _follow(parent, found.aliases)
+                if parent in aliases:
+                    parent = _follow(parent, aliases)
                 where = place.get(parent) if parent is not None else None
                 if where is None:
                     link = parent
-                elif where[0] == event.session_uid:
+                elif where[0] == uid:
                     parent_seq = where[1]
-            if native is not None:
-                place.setdefault(native, (event.session_uid, event.seq))
+            if native is not None and native not in place:
+                place[native] = uid, seq
             part.add(flavor, event, data, parent_seq, link, original)
         return [part.close() for part in parts.values()]
 
@@ -249,20 +254,17 @@ class _Part:
         self.links: list[tuple[int, int]] = []
         self.originals: list[tuple[int, int]] = []
 
-    def chain(self, event: SessionEvent, body: bytes) -> None:
-        """The content hash is a chain over the events, from the text before redaction: covering more costs what is new."""
-        name = f"{event.seq}\0{event.kind}\0{event.native_id}\0".encode("utf-8", "replace")
-        self.hash = blake2b(self.hash + name + body, digest_size=16).digest()
-
     def add(self, flavor: str, event: SessionEvent, body: bytes, parent_seq: int | None, link: str | None, original: str | None) -> None:
+        rows, copied = self.rows, None
         if link is not None:
-            self.links.append((len(self.rows), native_hash(flavor, link)))
-        copied = None if original is None else native_hash(flavor, original)
-        if copied is not None:
-            self.originals.append((len(self.rows), copied))
-        self.natives.append(native_hash(flavor, event.native_id) if event.native_id is not None else 0)
+            self.links.append((len(rows), native_hash(flavor, link)))
+        if original is not None:
+            copied = native_hash(flavor, original)
+            self.originals.append((len(rows), copied))
+        native = event.native_id
+        self.natives.append(native_hash(flavor, native) if native is not None else 0)
         self.events.append(event)
-        self.rows.append(make_row(event, event.seq, parent_seq, copied))
+        rows.append(make_row(event, event.seq, parent_seq, copied))
         self.bodies.append(body)
 
     def close(self) -> Piece:

@@ -103,7 +103,7 @@ def hidden_id(flavor: str, native_id: str) -> str:
 
 def make_row(event: SessionEvent, seq: int, parent_seq: int | None, original: int | None = None) -> list[Any]:
     """An event as a row, its body still to be placed."""
-    usage = event.usage
+    usage, ts = event.usage, event.ts
     rest = Rest(
         event.role,
         event.native,
@@ -126,7 +126,7 @@ def make_row(event: SessionEvent, seq: int, parent_seq: int | None, original: in
     )
     return [
         seq,
-        format_time(event.ts) if event.ts else None,
+        format_time(ts) if ts else None,
         event.kind,
         parent_seq,
         event.tool,
