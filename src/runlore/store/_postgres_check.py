@@ -27,7 +27,7 @@ class PostgresChecker(PostgresNew, Checker):
             return
         self.db.begin(SNAPSHOT)
         try:
-            self._moment = self._version()  # The moment is that of the first read.
+            self._moment, self._words = self._version(), {}  # The moment is that of the first read.
             yield
         finally:
             self._moment = None

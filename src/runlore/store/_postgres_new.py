@@ -104,8 +104,9 @@ class PostgresNew(PostgresWriter):
         expected.claimed.update(uid for (uid,) in claimed)
         expected.hashes.update(h for (h,) in natives)
         expected.calls.update(h for (h,) in known)
-        expected.source_numbers = [number for (number,) in source_numbers]
-        expected.session_numbers = [number for (number,) in session_numbers]
+        # Taken from the end, so the smallest is there: postings come nearly sorted when numbers go up with what is written.
+        expected.source_numbers = [number for (number,) in reversed(source_numbers)]
+        expected.session_numbers = [number for (number,) in reversed(session_numbers)]
         return expected
 
     def put(self, batch: Batch) -> Put:

