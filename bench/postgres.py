@@ -131,9 +131,10 @@ class Bench:
                 ours = self._measure(store, home, asked)
             rows += _growth(count, ours, theirs)
             same = sum(a == b for a, b in zip(ours.answers, theirs.answers, strict=True))
+            first = f"{spread(ours.first_ms)} in the server, {spread(theirs.first_ms)} in the file"
             remarks.append(
-                f"{count:,} sessions: {ours.events:,} events; {same} of {len(asked)} answers are the same in the same order. A query is asked"
-                f" twice and the better time counts; the first times are {spread(ours.first_ms)} in the server, {spread(theirs.first_ms)} in the file."
+                f"{count:,} sessions: {ours.events:,} events; {same} of {len(asked)} answers are the same in the same order."
+                f" A query is asked twice and the better time counts. The first times (p50 / p95 / longest): {first}."
             )
             note("\n".join(" | ".join(row) for row in rows[-6:]))
         return rows, remarks
