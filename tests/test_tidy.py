@@ -35,6 +35,7 @@ LAYERS = [
         "places",
         "billing",
         "digesting",
+        "leaks",
         "doctor",
         "live",
         "query",

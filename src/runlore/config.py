@@ -25,6 +25,11 @@
     [budget.projects]                     # the same for a repository (a glob)
     "api-*" = 5.0
 
+    [retain]                              # when `runlore evict` lets go; nothing leaves by itself
+    soft = "5 GB"                         # over this, the oldest that has a digest
+    hard = "8 GB"                         # over this, a sync takes in nothing more
+    max_age_days = 365                    # what is older and has a digest
+
     [attention]                           # when `runlore live` points at a run
     retries = 3
 
@@ -99,6 +104,39 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return [pattern for pattern in self.projects if _names(pattern, repo)]
 
 
+_UNITS = {
+    unit + binary: (1024 if binary else 1000) ** n for n, unit in enumerate(("", "K", "M", "G", "T")) for binary in ("", "I")[: n + 1]
+}
+
+
+def size_bytes(text: str) -> int:
+    """`5 GB`, `512MiB` or `1000000` as a number of bytes. Raises ValueError."""
+    number = text.strip().upper().removesuffix("B").rstrip()
+    unit = number.lstrip("0123456789. ")
+    if unit not in _UNITS:
+        raise ValueError(f"{text!r} is not a size such as 5 GB")
+    return int(float(number.removesuffix(unit)) * _UNITS[unit])
+
+
+class Retain(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What Tier 1 may take up, and for how long something stays in it."""
+
+    soft: str | None = None
+    hard: str | None = None
+    max_age_days: Annotated[int, msgspec.Meta(ge=1)] | None = None
+
+    def __post_init__(self) -> None:
+        self.soft_bytes, self.hard_bytes  # noqa: B018 # A size that cannot be read is told when the file is.
+
+    @property
+    def soft_bytes(self) -> int | None:
+        return None if self.soft is None else size_bytes(self.soft)
+
+    @property
+    def hard_bytes(self) -> int | None:
+        return None if self.hard is None else size_bytes(self.hard)
+
+
 class Attention(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A run with more than this asks for a person's attention; 0 asks for none."""
 
@@ -134,6 +172,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     attention: Attention = Attention()
     quality: Quality = Quality()
     budget: Budget = Budget()
+    retain: Retain = Retain()
     prices: dict[str, Any] = {}
     """By model, as in the file: read by `billing` when something is priced."""
 

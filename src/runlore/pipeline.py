@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from . import adapters
+from . import _words, adapters
 from .adapters import LOST, Adapter, Source
 from .config import Config
 from .errors import ConfigError, ReadError, StoreLost
@@ -332,6 +332,8 @@ class _Sync:
 
                 warm(self.config)  # Not before the workers are there: a process with threads is not to be forked.
             commits = stack.enter_context(_Commits(self.store))
+            if self._is_full():
+                return
             for group in groups(runner.run(tasks), 1 if self.is_careful else TOGETHER):
                 try:
                     with self.store.together([result.batch for _, result in group if result.batch is not None]):
@@ -339,7 +341,19 @@ class _Sync:
                             self._take(task, result, runner, progress)
                 except (OverflowError, UnicodeError) as error:
                     raise _Unstorable(group[0][0].source if len(group) == 1 else None, error) from None
-                commits.step(sum(result.batch.size for _, result in group if result.batch is not None))
+                if commits.step(sum(result.batch.size for _, result in group if result.batch is not None)) and self._is_full():
+                    return
+
+    def _is_full(self) -> bool:
+        """Whether the store is over its hard budget: then nothing more is taken in, and what is not read yet is read when there is room."""
+        hard = self.config.retain.hard_bytes
+        if hard is None or (used := self.store.used_bytes()) < hard:
+            return False
+        said = (
+            f"it takes {_words.size(used)}, and [retain] allows {_words.size(hard)}; nothing more is taken in, `runlore evict` makes room"
+        )
+        self.report.problems.append((self.store.url, said))
+        return True
 
     def _take(self, task: Task, result: Result, runner: Runner, progress: Progress | None) -> None:
         """Keeps what a worker made of a part of a source."""
@@ -511,11 +525,14 @@ class _Commits:
         self._size, self._since = 0, time.monotonic()
         self._stack.enter_context(self._store.transaction())
 
-    def step(self, size: int) -> None:
+    def step(self, size: int) -> bool:
+        """Whether it was closed just now, and begun anew."""
         self._size += size
-        if self._size >= COMMIT_BYTES or time.monotonic() - self._since >= COMMIT_S:
-            self._stack.close()
-            self._begin()
+        if self._size < COMMIT_BYTES and time.monotonic() - self._since < COMMIT_S:
+            return False
+        self._stack.close()
+        self._begin()
+        return True
 
     def __enter__(self) -> _Commits:
         return self

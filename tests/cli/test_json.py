@@ -39,6 +39,8 @@ ANSWERS: dict[tuple[str, str], str] = {
     ("demo", ""): "demo --home other",
     ("doctor", ""): "doctor",
     ("export", ""): "export latest:shop-api -o session.md --force",
+    ("evict", ""): "evict latest --force-unanalyzed",
+    ("evict", "--back"): "evict latest:weather-cli --back",
     ("file", ""): "file */cart.py",
     ("forget", ""): "forget latest:weather-cli",
     ("hooks install", ""): "hooks install claude --dry-run",
@@ -56,6 +58,7 @@ ANSWERS: dict[tuple[str, str], str] = {
     ("live state", "--history"): "live state work-1 --history",
     ("live tail", ""): "live tail talk-1",
     ("ls", ""): "ls --all-subagents",
+    ("mark", ""): "mark latest --tag seen",
     ("mcp install", ""): "mcp install codex --dry-run",
     ("mcp remove", ""): "mcp remove codex --dry-run",
     ("mcp status", ""): "mcp status",
@@ -63,6 +66,7 @@ ANSWERS: dict[tuple[str, str], str] = {
     ("search", ""): "search test -n 100",
     ("search", "--events"): "search test --events -n 100",
     ("serve", ""): "serve --once --port 0",
+    ("secrets", ""): "secrets",  # what was planted by `fill`
     ("show", ""): "show latest:shop-api",
     ("show", "--event"): "show latest:shop-api#3",
     ("show", "--context"): "show latest:shop-api --context 20",
@@ -134,6 +138,8 @@ def fill(run: Run, live: Path) -> None:
             state.checkpoint("write", {"hits": 4, "draft": "x"}, clean=False, id="cp_two")
             state.checkpoint("write", {"hits": 4, "draft": "y"}, id="cp_three")
             state.fail("no paper")
+        with store.create(id="careless") as session:
+            session.append({"role": "user", "content": "push it with ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"})
         orphan(store, "lost")
         assert run("sync").exit_code == 0
         with store.create(id="later") as session:
@@ -147,8 +153,14 @@ def answer(run: Run, words: str, *more: str) -> Any:
     return json.loads(result.stdout)
 
 
+BEFORE = {("evict", "--back"): "evict latest:weather-cli --force-unanalyzed --yes"}
+"""What must have been done, so that there is something to answer."""
+
+
 def answers(run: Run, key: tuple[str, str], *more: str) -> list[Any]:
     """What is printed: one value, or of a stream one for each line."""
+    if key in BEFORE:
+        assert run(*shlex.split(BEFORE[key])).exit_code == 0
     result = run(*shlex.split(ANSWERS[key]), "--json", *more)
     assert result.exit_code == 0, result.stderr
     lines = result.stdout.splitlines()

@@ -192,6 +192,9 @@ def filters(function: Decorated, *, is_exact: bool = False) -> Decorated:
     def with_filter(*args: Any, **options: Any) -> Any:
         given = {name: options.pop(name) for name in _FILTERS}
         given["parents_only"] = not given.pop("all_subagents")
+        if (given["text"] or "").startswith("#"):
+            word = given.pop("text")[1:]
+            given |= {"pinned": True} if word == "pinned" else {"tag": word}
         if given["cwd"] is not None:
             given["cwd"] = _folder(given["cwd"])
         return function(*args, chosen=exact(Filter(**given)) if is_exact else Filter(**given), **options)
@@ -239,7 +242,7 @@ _FILTERS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     "machine": (("--machine",), {"metavar": "NAME", "help": "From this machine."}),
     "since": (("--since",), {"type": When(), "help": "Active after: 7d, 24h, yesterday, a date."}),
     "until": (("--until",), {"type": When(), "help": "Begun before."}),
-    "text": (("--text",), {"metavar": "TEXT", "help": "With this in title or folder."}),
+    "text": (("--text",), {"metavar": "TEXT", "help": "With this in title or folder; #TAG, #pinned."}),
     "errors": (("--errors",), {"is_flag": True, "help": "With errors."}),
     "all_subagents": (("--all-subagents",), {"is_flag": True, "help": "Subagents too."}),
 }

@@ -44,6 +44,8 @@ MOST_ROUNDS = 10
 
 PUT_BACK = b"\x01"
 """The hash of a block that only counts what is gone from its source: the rest of it counts for a later reading."""
+NO_NUMBER = 1 << 62
+"""Higher than that of any event."""
 PUT_RECORDS = (
     "insert into records values (?, ?, ?, ?, ?)"
     " on conflict (source, first) do update set count = excluded.count, length = excluded.length, body = excluded.body"
@@ -419,7 +421,8 @@ class Writer(Ledger):
             self._fold_all(source)
             # What was evicted is back, unless a part of it came from another source: that has to be there, and to be read again as well.
             self.db.execute(
-                "update sessions set evicted_at = null where number in (select session from streams where source = ?)"
+                "update sessions set evicted_at = null, analyzed_at = case when analyzed_seq is not null then analyzed_at end"
+                " where evicted_at is not null and number in (select session from streams where source = ?)"
                 " and not exists (select 1 from streams t where t.session = number and t.source != ? and t.hash != x'')",
                 (source, source),
             )
@@ -481,7 +484,11 @@ class Writer(Ledger):
         known = self._hashes(session, block)
         if is_damaged:  # An event that was lost may still be known by its number. There is no index for this: it takes a scan.
             known = self._all("select hash, seq from natives where session = ? and seq between ? and ?", span) + known
-        self._again.setdefault(session, Again()).numbers.update(known)
+        again = self._again.setdefault(session, Again())
+        again.numbers.update(known)
+        (last,) = self._one("select last_seq from sessions where number = ?", (session,))
+        # Where events were lost by accident, the highest number may be that of one of them.
+        again.last = max([again.last, NO_NUMBER if is_damaged and not self._is_evicted(session) else last, *(seq for _, seq in known)])
         self.db.executemany("delete from natives where hash = ? and session = ?", ((h, session) for h, _ in known))
         self.db.execute("delete from events where session = ? and seq between ? and ?", span)
         self._drop_segments("session = ? and first_seq between ? and ?", span)
@@ -558,11 +565,14 @@ class Again:
 
     def __init__(self) -> None:
         self.numbers: dict[int, int] = {}
+        self.last = -1
+        """The highest number that was ever given: what comes behind it is new."""
         self.fresh: int | None = None
 
     def fits(self, piece: Piece, blocks: list[int]) -> bool:
-        """Whether counting on gives every event the number it had."""
-        return all(self.numbers.get(h) == absolute(row[SEQ], blocks) for h, row in zip(piece.natives, piece.rows, strict=True))
+        """Whether counting on gives every event the number it had, and what is new one that nothing had."""
+        numbers = ((h, absolute(row[SEQ], blocks)) for h, row in zip(piece.natives, piece.rows, strict=True))
+        return all(number > self.last if h not in self.numbers else number == self.numbers[h] for h, number in numbers)
 
 
 def absolute(seq: int, blocks: list[int]) -> int:

@@ -38,6 +38,7 @@ SHAPES: dict[str, dict[str, Shape]] = {
     "demo": {"": Shape(type=stored.Demo)},
     "doctor": {"": Shape(type=stored.Doctor, items="checks")},
     "export": {"": Shape(type=stored.Exported)},
+    "evict": {"": Shape(type=stored.Evicted, items="sessions"), "--back": Shape(type=list[str], items="")},
     "file": {"": Shape(type=sessions.File, items="sessions")},
     "forget": {"": Shape(type=stored.Forget, items="sessions")},
     "hooks install": {"": Shape(type=stored.Installed)},
@@ -56,6 +57,7 @@ SHAPES: dict[str, dict[str, Shape]] = {
     "live state": {"": Shape(type=live.State), "--history": Shape(type=list[live.Step], items="")},
     "live tail": {"": Shape(type=live.Record, items="", is_stream=True, whole=_RECORD)},
     "ls": {"": Shape(type=list[sessions.Session], items="")},
+    "mark": {"": Shape(type=stored.Marked)},
     "mcp install": {"": Shape(type=stored.Installed)},
     "mcp remove": {"": Shape(type=stored.Installed)},
     "mcp status": {"": Shape(type=list[stored.Integration], items="")},
@@ -65,6 +67,7 @@ SHAPES: dict[str, dict[str, Shape]] = {
         "--events": Shape(type=sessions.FlatSearch, items="events", whole=_EVENT),
     },
     "serve": {"": Shape(type=stored.Served)},
+    "secrets": {"": Shape(type=list[stored.Leak], items="")},
     "show": {
         "": Shape(type=sessions.Transcript, items="events", whole=_EVENT),
         "--event": Shape(type=sessions.Event, whole="without --max-tokens its text is whole"),

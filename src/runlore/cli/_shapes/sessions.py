@@ -224,6 +224,10 @@ class StoredSession(Value, forbid_unknown_fields=False):
     errors: int
     last_seq: int
     content_hash: str
+    pinned: bool
+    name: str | None
+    tags: list[str]
+    note: str | None
     discovered_at: str | None
     ingested_at: str | None
     analyzed_at: str | None

@@ -207,3 +207,65 @@ class Exported(Value):
     path: str
     format: str
     size: int
+
+
+class Leaving(Value):
+    """A session that leaves.
+
+    analyzed: whether a digest covers all of it
+    size: of its text, packed
+    """
+
+    uid: str
+    title: str | None
+    ended_at: str | None
+    events: int
+    analyzed: bool
+    size: int
+
+
+class Evicted(Value):
+    """What left, or would.
+
+    records: of how many transcripts the native records leave
+    freed: bytes; as long as nothing has left, an estimate
+    used: bytes that the store took before
+    stays: why sessions stay that would have had to leave, and how many
+    manifest: the file that lists what left
+    """
+
+    dry_run: bool
+    sessions: list[Leaving]
+    records: int
+    freed: int
+    used: int
+    stays: dict[str, int]
+    manifest: str | None
+
+
+class Marked(Value):
+    """What people say of a session."""
+
+    uid: str
+    pinned: bool
+    name: str | None
+    tags: list[str]
+    note: str | None
+
+
+class Leak(Value):
+    """Secrets of one kind in one session.
+
+    secrets: a keyed hash of each, the same wherever it stands
+    events: where; the first twenty
+    """
+
+    uid: str
+    agent: str
+    title: str | None
+    source_path: str | None
+    source_missing_at: str | None
+    kind: str
+    count: int
+    secrets: list[str]
+    events: list[int]

@@ -1,0 +1,191 @@
+"""Let go of the text of old sessions that have a digest.
+
+Native records leave first. What leaves is told by [retain] in config.toml or by the options, or named. Shows what would leave; --yes does it. A session stays in every
+list and report, is found by its digest, and can be brought back as long as its transcript is there. With --json an object (docs/json.md).
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from .. import config, query, retain
+from .. import store as stores
+from ..errors import NotFound
+from ..store import Store
+from . import _click as click
+from ._options import SessionName, as_json_list, open_store
+from ._out import echo, note, one_line, warn, write_json
+from ._words import count, size
+
+MOST_LINES = 20
+MOST_ROUNDS = 3
+"""What a session refers to can leave when that session has."""
+
+
+class Bytes(click.ParamType):
+    """`5 GB`, `512MiB`."""
+
+    name = "size"
+
+    def convert(self, word: str) -> int:
+        try:
+            return config.size_bytes(word)
+        except ValueError as error:
+            raise click.BadParameter(str(error)) from None
+
+
+@click.command(help=__doc__)
+@click.argument("sessions", nargs=-1, type=SessionName())
+@click.option("--soft", type=Bytes(), metavar="SIZE", help="Until the store takes so much: 5 GB.")
+@click.option("--older-than", "days", type=click.IntRange(1), metavar="DAYS", help="What ended so long ago.")
+@click.option("--force-unanalyzed", "is_forced", is_flag=True, help="Also what no digest covers: that is lost.")
+@click.option("--back", "is_back", is_flag=True, help="Bring the named sessions back from their transcripts.")
+@click.option("--yes", is_flag=True, help="Do it.")
+@as_json_list
+def command(
+    sessions: tuple[str, ...], soft: int | None, days: int | None, is_forced: bool, is_back: bool, yes: bool, is_json: bool
+) -> None:
+    if sessions and (soft is not None or days is not None):
+        raise click.UsageError("name sessions, or say what is to leave by --soft and --older-than; not both")
+    if is_back and not sessions:
+        raise click.UsageError("name the sessions that are to come back")
+    with open_store() as (store, setting):
+        if query.is_empty(store):
+            raise NotFound(query.EMPTY)
+        uids = [query.resolve(store, name) for name in sessions]
+        if not is_back:
+            chosen = Chosen(uids, soft or setting.retain.soft_bytes, days or setting.retain.max_age_days, is_forced)
+            plan = chosen.plan(store)
+    if is_back:
+        bring_back(setting, uids, is_json)
+        return
+    left = chosen.carry_out(setting, plan) if yes else None
+    report(plan, left, is_json)
+
+
+class Chosen:
+    """What the user wants to leave."""
+
+    def __init__(self, uids: list[str], soft: int | None, days: int | None, is_forced: bool) -> None:
+        if not uids and soft is None and days is None:
+            raise click.UsageError("say what is to leave: sessions, --soft SIZE, --older-than DAYS, or [retain] in config.toml")
+        self.uids, self.soft, self.days, self.is_forced = uids, soft, days, is_forced
+
+    def plan(self, store: Store) -> retain.Plan:
+        weights, bulks, used = store.weights(), store.bulks(), store.used_bytes()
+        if self.uids:
+            return retain.by_name(weights, bulks, self.uids, used=used, is_forced=self.is_forced)
+        now = datetime.now(UTC)
+        return retain.by_policy(weights, bulks, used=used, now=now, soft=self.soft, max_age_days=self.days, is_forced=self.is_forced)
+
+    def carry_out(self, setting: config.Config, plan: retain.Plan) -> Path | None:
+        """Lets go, until nothing more leaves; where the list of what left is. `plan` is brought up to date."""
+        manifest: list[dict[str, Any]] = []
+        with closing(stores.open_store(setting.store)) as store, store.sync_lock():
+            before = store.used_bytes()
+            for _ in range(MOST_ROUNDS):
+                now = self.plan(store)
+                if not now.sessions and not now.bulks:
+                    break
+                store.drop_records([bulk.source for bulk in now.bulks])
+                store.evict([weight.uid for weight in now.sessions], datetime.now(UTC))
+                manifest += [as_data(weight) for weight in now.sessions] + [
+                    {"records_of": bulk.path, "size": bulk.size} for bulk in now.bulks
+                ]
+                known = {weight.uid for weight in plan.sessions}, {bulk.source for bulk in plan.bulks}
+                plan.sessions += [weight for weight in now.sessions if weight.uid not in known[0]]
+                plan.bulks += [bulk for bulk in now.bulks if bulk.source not in known[1]]
+                plan.stays = now.stays
+            if manifest:
+                store.shrink()
+            plan.freed = before - store.used_bytes()
+        return write_manifest(setting.home, manifest) if manifest else None
+
+
+def write_manifest(home: Path, lines: list[dict[str, Any]]) -> Path:
+    folder = home / "evicted"
+    config.make_home(folder)
+    file = folder / f"{datetime.now(UTC):%Y%m%dT%H%M%S%f}Z.jsonl"
+    file.write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
+    return file
+
+
+def as_data(weight: Any) -> dict[str, Any]:
+    return {
+        "uid": weight.uid,
+        "title": weight.title,
+        "ended_at": weight.ended_at,
+        "events": weight.events,
+        "analyzed": weight.is_covered,
+        "size": weight.body_bytes,
+    }
+
+
+def bring_back(setting: config.Config, uids: list[str], is_json: bool) -> None:
+    from ..pipeline import sync
+
+    with closing(stores.open_store(setting.store)) as store:
+        wanted = [uid for uid in uids if (found := store.session(uid)) and found.evicted_at]
+        back = store.bring_back(wanted)
+        # Looked for where they were, wherever an agent keeps its sessions now.
+        sources = store.sources()
+        roots: dict[str, set[str]] = {}
+        for uid in back:
+            state = sources.get(query.get(store, uid).source_path or "")
+            if state is not None:
+                roots.setdefault(state.source.agent, set()).add(state.source.root)
+        for agent, places in roots.items():
+            sync(store, setting, agents=[agent], roots=sorted(places))
+        here = [uid for uid in back if (found := store.session(uid)) and not found.evicted_at]
+    if is_json:
+        write_json(here)
+        return
+    if here:
+        note(f"back: {count(len(here), 'session')}")
+    for uid in uids:
+        if uid not in here:
+            warn(f"{uid} {'was not evicted' if uid not in wanted else 'cannot come back: its transcript is not there any more'}")
+
+
+def report(plan: retain.Plan, manifest: Path | None, is_json: bool) -> None:
+    is_done = manifest is not None
+    if is_json:
+        write_json(
+            {
+                "dry_run": not is_done,
+                "sessions": [as_data(weight) for weight in plan.sessions],
+                "records": len(plan.bulks),
+                "freed": plan.freed,
+                "used": plan.used,
+                "stays": plan.stays,
+                "manifest": str(manifest) if manifest else None,
+            }
+        )
+        return
+    for weight in plan.sessions[:MOST_LINES]:
+        mark = "" if weight.is_covered else "  NOT ANALYZED"
+        echo(f"{(weight.ended_at or '')[:10]:10}  {weight.uid}  {one_line(weight.title or '')[:60]}{mark}")
+    if len(plan.sessions) > MOST_LINES:
+        echo(f"… and {count(len(plan.sessions) - MOST_LINES, 'more session')}")
+    records = f"native records of {count(len(plan.bulks), 'transcript')}" if plan.bulks else ""
+    what = " and ".join(filter(None, [records, f"the text of {count(len(plan.sessions), 'session')}" if plan.sessions else ""]))
+    if not what:
+        note(f"nothing leaves: the store takes {size(plan.used)}")
+    elif is_done:
+        note(f"gone: {what}, {size(plan.freed)} of {size(plan.used)}. Digests, usage and numbers stay. The list: {manifest}")
+    else:
+        note(f"would let go of {what}: about {size(plan.freed)} of {size(plan.used)}. Nothing is gone yet; --yes does it.")
+    lost = sum(not weight.is_covered for weight in plan.sessions)
+    if lost:
+        warn(
+            f"{count(lost, 'session')} {'was' if lost == 1 else 'were'} never analyzed: nothing is kept of {'it' if lost == 1 else 'them'}"
+        )
+    for reason, number in plan.stays.items():
+        note(f"{count(number, 'session')} {'stays' if number == 1 else 'stay'}: {reason}")
+    if not is_done and plan.is_short:
+        note(f"that is not enough for {size(plan.goal or 0)}: nothing else may leave")

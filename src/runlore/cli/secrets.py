@@ -1,0 +1,72 @@
+"""Where secrets were found, never what they were.
+The store does not have them; the agents' own files do, and a model has seen them: replace them. The same six digits mean the same secret.
+With --json an array (docs/json.md).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from ..leaks import Leak, leaks
+from ..store import Filter
+from . import _click as click
+from ._options import as_json_list, filters, is_paged, no_pager, open_store
+from ._out import note, one_line, page, write_json
+from ._words import count
+
+SHOWN = 3
+
+
+@click.command(help=__doc__)
+@filters
+@no_pager
+@as_json_list
+@click.pass_context
+def command(ctx: click.Context, chosen: Filter, is_json: bool) -> None:
+    with open_store() as (store, _):
+        found = leaks(store, chosen)
+    if is_json:
+        write_json([as_data(leak) for leak in found])
+        return
+    if not found:
+        note("no secret was found in these sessions")
+        return
+    page(as_lines(found), pager=is_paged(ctx))
+    kinds = Counter(dict.fromkeys(sorted({leak.kind for leak in found}), 0))
+    for leak in found:
+        kinds[leak.kind] += leak.count
+    different = {(leak.kind, one) for leak in found for one in leak.hashes}
+    parts = ", ".join(f"{number} × {kind}" for kind, number in kinds.most_common())
+    note(f"{count(len(different), 'different secret')} in {count(len({leak.line.uid for leak in found}), 'session')}: {parts}")
+
+
+def as_data(leak: Leak) -> dict[str, Any]:
+    line = leak.line
+    return {
+        "uid": line.uid,
+        "agent": line.agent,
+        "title": line.title,
+        "source_path": line.source_path,
+        "source_missing_at": line.source_missing_at,
+        "kind": leak.kind,
+        "count": leak.count,
+        "secrets": list(leak.hashes),
+        "events": list(leak.events),
+    }
+
+
+def as_lines(found: list[Leak]) -> list[str]:
+    lines: list[str] = []
+    last = None
+    for leak in found:
+        line = leak.line
+        if line.uid != last:
+            last = line.uid
+            gone = "  (gone)" if line.source_missing_at else ""
+            lines.append(f"{line.uid}  {(line.ended_at or '')[:10]}  {one_line(line.title or '')[:60]}")
+            lines.append(f"  {one_line(line.source_path or '')}{gone}")
+        where = " ".join(f"#{seq}" for seq in leak.events[:SHOWN])
+        more = " …" if len(leak.events) > SHOWN else ""
+        lines.append(f"  {leak.count:>4} × {leak.kind:16} {' '.join(leak.hashes[:SHOWN])}  at {where}{more}")
+    return lines

@@ -1,0 +1,65 @@
+"""Where secrets were found, never what they were. Told by the marks that the redaction left in what is stored."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+
+import msgspec
+
+from .store import Filter, SessionLine, Store
+
+MOST_EVENTS = 20
+"""Of one kind in one session, as examples."""
+
+_MARK = re.compile(rb"\[redacted:([^\s:\]]{1,64}):([0-9a-f]{6})\]")
+_WORD = "redacted"
+
+
+class Leak(msgspec.Struct, frozen=True, kw_only=True):
+    """Secrets of one kind in one session: how often they stand there, how many different ones, and where."""
+
+    line: SessionLine
+    kind: str
+    count: int
+    hashes: tuple[str, ...]
+    """A keyed hash of each, by which one secret is known again in another session."""
+    events: tuple[int, ...]
+
+
+class _Seen:
+    def __init__(self) -> None:
+        self.count = 0
+        self.hashes: set[str] = set()
+        self.events: set[int] = set()
+
+
+def leaks(store: Store, chosen: Filter) -> list[Leak]:
+    """What was redacted in these sessions, the newest first, then by kind."""
+    numbers = store.numbers(chosen)
+    found: dict[tuple[int, str], _Seen] = {}
+    for id_ in store.postings(_WORD):
+        session = id_ >> 20
+        segment = store.segment(id_, files=False) if session in numbers else None
+        if segment is None:
+            continue
+        data, events = segment
+        starts = [event.offset for event in events]
+        for match in _MARK.finditer(data):
+            seen = found.setdefault((session, match[1].decode("utf-8", "replace")), _Seen())
+            seen.count += 1
+            seen.hashes.add(match[2].decode())
+            if (at := bisect_right(starts, match.start()) - 1) >= 0:
+                seen.events.add(events[at].seq)
+    lines = store.lines(list({session for session, _ in found}))
+    order = {number: n for n, number in enumerate(store.newest(list(lines)))}
+    return [
+        Leak(
+            line=lines[session],
+            kind=kind,
+            count=seen.count,
+            hashes=tuple(sorted(seen.hashes)),
+            events=tuple(sorted(seen.events)[:MOST_EVENTS]),
+        )
+        for (session, kind), seen in sorted(found.items(), key=lambda item: (order[item[0][0]], item[0][1]))
+    ]

@@ -1,0 +1,150 @@
+"""`evict`, `mark` and `secrets` as people use them."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from runlore import config
+from runlore.model import Digest
+from runlore.store import open_store
+from tests.cli.conftest import Run
+from tests.toy import line
+
+
+@pytest.fixture
+def covered(run: Run, stored: Path) -> Path:
+    """Both sessions have a digest of all that is stored of them."""
+    with closing(open_store(config.load().store)) as store:
+        for uid, goal in {"toy:alpha": "please fix the build", "toy:beta": "write a poem"}.items():
+            session = store.session(uid)
+            assert session is not None
+            covers = {"last_seq": session.last_seq, "content_hash": session.content_hash}
+            data = {"session_uid": uid, "version": 1000, "covers": covers, "goal": goal, "goal_seq": 0}
+            store.put_digest(Digest.from_dict(data), datetime.now(UTC))
+    return stored
+
+
+def test_evict_shows_what_would_leave_and_changes_nothing(run: Run, covered: Path) -> None:
+    result = run("evict", "alpha")
+    assert "toy:alpha" in result.stdout
+    assert "would let go of the text of 1 session" in result.stderr
+    assert "--yes does it" in result.stderr
+    assert "make all" in run("show", "alpha").stdout
+
+
+def test_what_is_evicted_is_listed_found_and_comes_back(run: Run, covered: Path) -> None:
+    before = run("show", "alpha").stdout
+    assert "gone: the text of 1 session" in run("evict", "alpha", "--yes").stderr
+    assert "toy:alpha" in {one["uid"] for one in json.loads(run("ls", "--json").stdout)}
+    assert run("search", "fix", "build").exit_code == 0
+    assert run("search", "make").exit_code == 1
+    [manifest] = (config.load().home / "evicted").iterdir()
+    left = [json.loads(one) for one in manifest.read_text().splitlines()]
+    assert [(one["uid"], one["events"], one["analyzed"]) for one in left] == [("toy:alpha", 6, True)]
+    assert "nothing new" in run("sync").stderr
+    assert run("search", "make").exit_code == 1
+    assert "back: 1 session" in run("evict", "alpha", "--back").stderr
+    assert run("show", "alpha").stdout == before
+    assert "was not evicted" in run("evict", "alpha", "--back").stderr
+
+
+def test_an_evicted_session_that_is_gone_on_with_is_whole_again(run: Run, covered: Path) -> None:
+    run("evict", "alpha", "--yes")
+    with (covered / "alpha.jsonl").open("ab") as file:
+        file.write(line(s="alpha", id="a7", up="a6", text="and now the tests", at=10))
+    run("sync")
+    shown = json.loads(run("show", "alpha", "--json").stdout)
+    assert [event["seq"] for event in shown["events"]] == [0, 1, 2, 3, 4, 5, 6]
+    assert shown["session"]["evicted_at"] is None
+
+
+def test_an_evicted_session_without_its_transcript_stays_as_it_is(run: Run, covered: Path) -> None:
+    run("evict", "alpha", "--yes")
+    (covered / "alpha.jsonl").unlink()
+    run("sync")
+    result = run("evict", "alpha", "--back")
+    assert "cannot come back" in result.stderr
+    assert json.loads(run("show", "alpha", "--json").stdout)["session"]["events"] == 6
+
+
+def test_what_was_evicted_stays_so_through_a_newer_adapter_and_doctor_is_content(run: Run, covered: Path, toy: object) -> None:
+    run("evict", "alpha", "--yes")
+    toy.version = 2  # type: ignore[attr-defined]
+    run("sync")
+    assert json.loads(run("show", "alpha", "--json").stdout)["session"]["evicted_at"] is not None
+    assert run("doctor", "--full").exit_code == 0
+
+
+def test_evict_without_a_word_on_what_is_to_leave_is_refused(run: Run, covered: Path) -> None:
+    result = run("evict", "--yes")
+    assert result.exit_code == 2
+    assert "[retain]" in result.stderr
+    assert run("evict", "--soft", "lots").exit_code == 2
+
+
+def test_the_configured_budget_is_kept_to_and_what_may_not_leave_is_told(run: Run, covered: Path) -> None:
+    (config.load().home / "config.toml").write_text('[retain]\nsoft = "1 kB"\n')
+    run("mark", "beta", "--pin")
+    data = json.loads(run("evict", "--yes", "--json").stdout)
+    assert [one["uid"] for one in data["sessions"]] == ["toy:alpha"]
+    assert data["stays"] == {"pinned": 1}
+    assert data["dry_run"] is False
+    assert "White, light." in run("show", "beta").stdout
+
+
+def test_what_is_not_analyzed_leaves_by_force_alone_and_the_loss_is_named(run: Run, stored: Path) -> None:
+    assert "not analyzed yet" in run("evict", "alpha").stderr
+    result = run("evict", "alpha", "--force-unanalyzed", "--yes")
+    assert "NOT ANALYZED" in result.stdout
+    assert "nothing is kept of it" in result.stderr
+
+
+def test_over_the_hard_budget_a_sync_takes_nothing_in_and_says_so(run: Run, stored: Path) -> None:
+    (config.load().home / "config.toml").write_text('[retain]\nhard = "1 kB"\n')
+    with (stored / "alpha.jsonl").open("ab") as file:
+        file.write(line(s="alpha", id="a7", up="a6", text="and now the tests", at=10))
+    result = run("sync")
+    assert "runlore evict" in result.stderr
+    assert len(json.loads(run("show", "alpha", "--json").stdout)["events"]) == 6
+    (config.load().home / "config.toml").unlink()
+    run("sync")
+    assert len(json.loads(run("show", "alpha", "--json").stdout)["events"]) == 7
+
+
+def test_marks_are_shown_chosen_by_and_taken_back(run: Run, stored: Path) -> None:
+    assert "pinned #hard" in run("mark", "alpha", "--pin", "--tag", "hard", "--name", "The build", "--note", "ask  Ada").stdout
+    assert json.loads(run("mark", "alpha", "--json").stdout) == {
+        "uid": "toy:alpha", "pinned": True, "name": "The build", "tags": ["hard"], "note": "ask Ada",
+    }  # fmt: skip
+    [one] = json.loads(run("ls", "--text", "#hard", "--json").stdout)
+    assert (one["uid"], one["title"]) == ("toy:alpha", "The build")
+    assert json.loads(run("ls", "--text", "#soft", "--json").stdout) == []
+    assert [one["uid"] for one in json.loads(run("ls", "--text", "#pinned", "--json").stdout)] == ["toy:alpha"]
+    run("mark", "alpha", "--unpin", "--untag", "hard", "--name", "", "--note", "")
+    assert json.loads(run("mark", "alpha", "--json").stdout)["tags"] == []
+    assert json.loads(run("ls", "--json").stdout)[1]["title"] == "Fix the build"
+    assert run("mark", "alpha", "--pin", "--unpin").exit_code == 2
+
+
+def test_secrets_says_where_and_never_what(run: Run, stored: Path) -> None:
+    assert "no secret" in run("secrets").stderr
+    token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+    for name in ("gamma", "delta"):
+        (stored / f"{name}.jsonl").write_bytes(line(s=name, id=name, text=f"use {token} here, and {token} there", at=200))
+    run("sync")
+    result = run("secrets")
+    assert token not in result.stdout
+    assert "gamma.jsonl" in result.stdout
+    assert "1 different secret in 2 sessions: 4 × github" in result.stderr
+    found = json.loads(run("secrets", "--json").stdout)
+    assert sorted((one["uid"], one["kind"], one["count"], one["events"]) for one in found) == [
+        ("toy:delta", "github", 2, [0]),
+        ("toy:gamma", "github", 2, [0]),
+    ]
+    assert len({one for leak in found for one in leak["secrets"]}) == 1
+    assert json.loads(run("secrets", "--cwd", "/work/gamma", "--json").stdout)[0]["uid"] == "toy:gamma"
