@@ -98,6 +98,8 @@ def test_the_configured_budget_is_kept_to_and_what_may_not_leave_is_told(run: Ru
 
 
 def test_what_is_not_analyzed_leaves_by_force_alone_and_the_loss_is_named(run: Run, stored: Path) -> None:
+    with closing(open_store(config.load().store)) as store:
+        store.drop_digests(["toy:alpha"])
     assert "not analyzed yet" in run("evict", "alpha").stderr
     result = run("evict", "alpha", "--force-unanalyzed", "--yes")
     assert "NOT ANALYZED" in result.stdout

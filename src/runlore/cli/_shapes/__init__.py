@@ -38,7 +38,7 @@ SHAPES: dict[str, dict[str, Shape]] = {
     "demo": {"": Shape(type=stored.Demo)},
     "doctor": {"": Shape(type=stored.Doctor, items="checks")},
     "export": {"": Shape(type=stored.Exported)},
-    "evict": {"": Shape(type=stored.Evicted, items="sessions"), "--back": Shape(type=list[str], items="")},
+    "evict": {"": Shape(type=stored.Evicted, items="sessions"), "--back": Shape(type=list[str])},
     "file": {"": Shape(type=sessions.File, items="sessions")},
     "forget": {"": Shape(type=stored.Forget, items="sessions")},
     "hooks install": {"": Shape(type=stored.Installed)},
