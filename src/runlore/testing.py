@@ -141,9 +141,13 @@ def _readable(source: Source, found: Normalized) -> dict[str, Any]:
         row = {name: value for name, value in event.to_dict().items() if name in ("session_uid", "seq") or value != default.get(name)}
         more = {"body": body, "parent": parent, "original": original}
         events.append({**row, **{name: value for name, value in more.items() if value}})
+    facts = msgspec.to_builtins(found.facts)
+    for about in facts.values():  # Where the fixture lies is another place on every machine.
+        if str(about.get("cwd", "")).startswith(source.root):
+            about["cwd"] = Path(about["cwd"]).relative_to(source.root).as_posix()
     return {
         "source": Path(source.path).relative_to(source.root).as_posix(),
-        "facts": msgspec.to_builtins(found.facts),
+        "facts": facts,
         "events": events,
         "aliases": found.aliases,
         "merged": found.merged,

@@ -1,0 +1,1 @@
+"""What understands the history that aider keeps of a repository."""

@@ -1,0 +1,167 @@
+"""A history as pieces: the start of a session, a prompt, a reply, lines of the program. Knows Markdown, and where each piece begins."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+STARTED = re.compile(r"# aider chat started at (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\s*\Z")
+_TYPED = re.compile(r"# (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?)\Z")
+_MARKED = re.compile(rb"^(?:####|>)(?: [^\n]*)?  \r?$", re.MULTILINE)
+TELLING = (
+    "Tokens: ", "Applied edit to ", "Creating empty file ", "Did not apply edit to ", "Skipping edits to ", "Running ", "Retrying in ",
+    "Commit ", "^C ", "All chat history cleared", "All files dropped and chat history cleared",
+)  # fmt: skip
+"""How lines of the program begin that tell of something."""
+QUESTION = re.compile(r"\?.*\[\w+\]:?\s*(\w*)\Z|\?.*\(Y\)es.*:\s*(\w*)\Z")
+FAILED = re.compile(
+    r"The LLM did not conform to the edit format|# ?\d+ SEARCH/REPLACE blocks? failed to match|litellm\.\w+|The API provider|\w+Error: "
+)
+_SEARCH = re.compile(r"<{5,9} SEARCH.*\Z")
+_DIVIDER = re.compile(r"={5,9}\s*\Z")
+_REPLACE = re.compile(r">{5,9} REPLACE\s*\Z")
+THOUGHT, ANSWER = "► **THINKING**", "► **ANSWER**"
+LONGEST_QUESTION = 600  # Characters.
+MOST_EDITS = 200  # Of one reply.
+MOST_TIMES = 50  # Of the same words: `y`, `/add` and the like were typed hundreds of times.
+
+Piece = dict[str, Any]
+
+
+def pieces(data: bytes, head: bytes, is_end: bool, is_stale: bool) -> Iterator[tuple[int, int, Piece]]:
+    """Where each piece begins and ends, and what it is. `head` is the beginning of the file, which shows how lines are marked. The
+    last piece may go on, but for one that is written at once, and where nothing is written any more."""
+    lines = data.split(b"\n")
+    if lines[-1] and not (is_end and is_stale):
+        lines[-1] = b""  # There is more of it.
+    texts = [line.decode("utf-8", "replace").removesuffix("\r") for line in lines]
+    is_marked = _MARKED.search(head) is not None
+    offset = begin = 0
+    kind, held = "", list[str]()
+    is_code = False
+    for n, line in enumerate(texts):
+        following = texts[n + 1] if n + 1 < len(texts) else ""
+        before = texts[n - 1] if n else ""
+        found = _kind(line, before, following, kind, is_marked, is_code)
+        is_code = (is_code != line.lstrip().startswith(("```", "~~~~"))) and found == "assistant"
+        if line.strip() and (found != kind or found == "start" or (found == "user" and not before.strip())):
+            if kind:
+                yield begin, offset, _piece(kind, held)
+            kind, held, begin = found, [], offset if kind or n else 0
+        held.append(line)
+        offset += len(lines[n]) + 1
+    is_closed = kind in ("user", "start") or (kind == "assistant" and not any(text.strip() for text in texts[-2:]))
+    if kind and is_end and (is_stale or is_closed):
+        yield begin, len(data), _piece(kind, held)
+
+
+def _kind(line: str, before: str, after: str, kind: str, is_marked: bool, is_code: bool) -> str:
+    """What a line is. A blank one is what the line before it is."""
+    if not line.strip():
+        return kind
+    is_apart = not before.strip()
+    if STARTED.match(line) and is_apart:
+        return "start"
+    if is_marked:
+        is_user, is_tool = (line.startswith(mark) and line.endswith("  ") for mark in ("#### ", ">"))
+        return "user" if is_user and (is_apart or kind in ("user", "tool")) else "tool" if is_tool else "assistant"
+    if is_code:
+        return "assistant"
+    if line.startswith("#### ") and (is_apart or kind in ("user", "tool")):
+        can_be = kind != "assistant" or not after.strip() or after.startswith((">", "####"))
+        return "user" if can_be else "assistant"
+    return "tool" if line.startswith(">") and (is_apart or kind == "tool") else "assistant"
+
+
+def _piece(kind: str, lines: list[str]) -> Piece:
+    text = "\n".join(lines).strip("\n")
+    if kind == "start":
+        found = STARTED.match(lines[0]) if lines else None
+        return {"said": kind, "text": text.strip(), "at": _moment(found[1]) if found else None}
+    if kind == "user":
+        return {"said": kind, "text": "\n".join(line.removeprefix("####").strip() for line in lines if line.strip())}
+    if kind == "tool":
+        return {"said": kind, "lines": _grouped([line.removeprefix(">").strip() for line in lines if line.strip()])}
+    return _reply(text.rstrip())
+
+
+def _reply(text: str) -> Piece:
+    """A reply, what was thought before it, and the edits in it."""
+    said, more = text, {}
+    if text.lstrip("-\n ").startswith(THOUGHT):
+        thought, _, said = text.partition(ANSWER)
+        more = {"thought": thought.partition(THOUGHT)[2].rstrip("-\n ").strip()}
+    changes = [{"path": path, "old": old, "new": new} for path, old, new in edits(said)]
+    return {"said": "assistant", "text": said.strip("\n"), **more, **({"edits": changes} if changes else {})}
+
+
+def is_question(line: str) -> bool:
+    """Whether a person was asked, and has answered. No question is long."""
+    return len(line) <= LONGEST_QUESTION and QUESTION.search(line) is not None
+
+
+def _grouped(lines: list[str]) -> list[str]:
+    """Each line that tells of something, and those between two of them as one text."""
+    found: list[str] = []
+    is_open = False
+    for line in lines:
+        is_telling = line.startswith(TELLING) or FAILED.match(line) is not None or is_question(line)
+        if is_open and not is_telling:
+            found[-1] += f"\n{line}"
+        else:
+            found.append(line)
+        is_open = not is_telling
+    return found
+
+
+def typed(data: bytes) -> dict[str, list[str]]:
+    """When what was typed, by the words."""
+    found: dict[str, list[str]] = {}
+    when, words = None, list[str]()
+    for line in [*data.decode("utf-8", "replace").split("\n"), "#"]:
+        if line.startswith("+"):
+            words.append(line[1:].strip())
+            continue
+        if when and words:
+            times = found.setdefault("\n".join(words).strip(), [])
+            if len(times) < MOST_TIMES:
+                times.append(when)
+        match = _TYPED.match(line)
+        when, words = (_moment(match[1]) if match else None), []
+    return found
+
+
+def _moment(text: str) -> str | None:
+    """A time of this machine's as one of UTC."""
+    try:
+        return datetime.fromisoformat(text).astimezone(UTC).isoformat()
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def edits(text: str) -> list[tuple[str, str, str]]:
+    """The path, what is removed and what is added, of every block of a reply that says so. The path stands before the fence; a block
+    without one is about the file of the block before it."""
+    found: list[tuple[str, str, str]] = []
+    path, before = "", ["", ""]
+    old: list[str] | None = None
+    new: list[str] | None = None
+    for line in text.split("\n") if "SEARCH" in text else []:
+        if _SEARCH.match(line):
+            old, new = [], None
+            named = before[0].strip().strip("*#`").strip()
+            path = named if ("." in named or "/" in named) and not named.endswith(":") else path
+        elif old is not None and new is None and _DIVIDER.match(line):
+            new = []
+        elif old is not None and new is not None and _REPLACE.match(line):
+            if path and len(found) < MOST_EDITS:
+                found.append((path, "\n".join(old), "\n".join(new)))
+            old = new = None
+        elif new is not None:
+            new.append(line)
+        elif old is not None:
+            old.append(line)
+        before = [before[1], line]
+    return found

@@ -1,0 +1,182 @@
+"""What aider's adapter promises beyond what its fixtures show: how a history in Markdown is taken apart, and read on."""
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runlore import config, pipeline
+from runlore.adapters import Record, get
+from runlore.adapters._aider.pieces import edits, pieces
+from runlore.store import Store, open_store
+from runlore.testing import iter_fixtures
+from runlore.timeline import pairs
+
+ADAPTER = get("aider")
+FIXTURES = [fixture for fixture in iter_fixtures(Path(__file__).parent / "fixtures") if fixture.agent == "aider"]
+START = "\n# aider chat started at 2026-05-04 10:00:00\n\n"
+
+
+def user(text: str) -> str:
+    return "\n#### " + "  \n#### ".join(text.splitlines()) + "  \n"
+
+
+def tool(*lines: str) -> str:
+    return "".join(f"> {line}  \n" for line in lines)
+
+
+def reply(text: str) -> str:
+    return f"\n{text}\n\n"
+
+
+def write(folder: Path, text: str, age_s: float = 0) -> Path:
+    path = folder / "shop/.aider.chat.history.md"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    os.utime(path, (time.time() - age_s,) * 2)
+    return path
+
+
+def said(records: Iterator[Record]) -> list[Any]:
+    return [value.get("text", value.get("lines")) for record in records if (value := json.loads(record.data))]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    opened = open_store(str(tmp_path / "store.db"))
+    yield opened
+    opened.close()
+
+
+def sync(store: Store, root: Path) -> pipeline.Report:
+    report = pipeline.sync(store, config.load(), agents=["aider"], roots=[str(root)])
+    assert not report.problems
+    return report
+
+
+def case(name: str) -> Path:
+    return next(fixture.root for fixture in FIXTURES if fixture.case == name)
+
+
+def test_nothing_that_was_said_is_carried_over() -> None:
+    for fixture in FIXTURES:
+        for found in ADAPTER.discover(fixture.root):
+            made = ADAPTER.normalize(found, ADAPTER.read(found, None), None)
+            carry = repr(msgspec.msgpack.decode(made.carry))
+            assert not [body for body in made.bodies if len(body) > 20 and body in carry]
+
+
+WORDS = ["#### a", "#### b  ", "> c  ", "> d", "", "text", "```", "# aider chat started at 2026-05-04 10:00:00", "é"]
+
+
+@given(st.lists(st.sampled_from(WORDS), max_size=12), st.booleans())
+def test_pieces_lie_one_after_another_and_nothing_is_lost(lines: list[str], is_stale: bool) -> None:
+    data = "\n".join(lines).encode()
+    found = list(pieces(data, data, is_end=True, is_stale=is_stale))
+    ends = [0, *(end for _, end, _ in found)]
+    assert all(begin >= end for (begin, _, _), end in zip(found, ends, strict=False))
+    if is_stale:
+        said = "\n".join(text for _, _, piece in found for text in [piece.get("text", ""), *piece.get("lines", [])])
+        for line in lines:
+            assert line.lstrip("#> ").strip() in said
+
+
+@given(st.lists(st.sampled_from(["#### b  ", "> c  ", "", "text", "# aider chat started at 2026-05-04 10:00:00"]), max_size=12), st.data())
+def test_a_history_read_in_parts_gives_the_same_pieces(lines: list[str], data: st.DataObject) -> None:
+    """As the program writes it: a prompt, a reply or a line of its own at a time."""
+    forms = {"#### b  ": "\n#### b  \n", "> c  ": "> c  \n", START.strip(): START}
+    written = "".join(forms.get(line, reply("text")) for line in lines)
+    # Two replies never follow each other without a line of the program between them.
+    whole = written.replace(reply("text"), reply("text") + "> Tokens: 1 sent, 1 received.  \n").encode()
+    head = b"> \x20 \n#### x  \n"
+    once = [piece for _, _, piece in pieces(whole, head, is_end=True, is_stale=True)]
+    cut = data.draw(st.sampled_from([0, *(n + 1 for n, char in enumerate(whole) if char == 10)]))
+    first = list(pieces(whole[:cut], head, is_end=True, is_stale=False))
+    at = first[-1][1] if first else 0
+    rest = [piece for _, _, piece in pieces(whole[at:], head, is_end=True, is_stale=True)]
+    assert [*(piece for _, _, piece in first), *rest] == once
+
+
+def test_only_what_is_new_is_read_and_what_may_go_on_is_held_back(tmp_path: Path) -> None:
+    text = START + user("one") + reply("1") + tool("Tokens: 5 sent, 1 received.")
+    path = write(tmp_path, text)
+    (source,) = ADAPTER.discover(tmp_path)
+    records = list(ADAPTER.read(source, None))
+    assert said(iter(records))[1:] == ["one", "1"]
+    position = ADAPTER.position(source, records[-1].end, len(records))
+    write(tmp_path, text + tool("Applied edit to a.py") + user("two"))
+    assert ADAPTER.follows(source, position)
+    assert said(ADAPTER.read(source, position)) == [["Tokens: 5 sent, 1 received.", "Applied edit to a.py"], "two"]
+    write(tmp_path, text, age_s=3600)
+    (source,) = ADAPTER.discover(tmp_path)
+    assert said(ADAPTER.read(source, None))[-1] == ["Tokens: 5 sent, 1 received."]
+    assert source.mtime_ns == path.stat().st_mtime_ns + 1
+    assert ADAPTER.refresh(source) == source  # type: ignore[attr-defined] # only some adapters have it
+
+
+def test_a_long_history_is_read_in_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = START + "".join(user(f"prompt {n}") + reply(f"reply {n} " + "x" * 300) + tool("Tokens: 5 sent, 1 received.") for n in range(50))
+    write(tmp_path, text, age_s=3600)
+    (source,) = ADAPTER.discover(tmp_path)
+    whole = list(ADAPTER.read(source, None))
+    monkeypatch.setattr("runlore.adapters.aider.CHUNK", 256)  # Less than a reply: then it takes more at a time.
+    assert list(ADAPTER.read(source, None)) == whole
+    assert len(whole) == 151
+
+
+def test_a_prompt_has_the_time_at_which_the_same_words_were_typed(store: Store) -> None:
+    sync(store, case("history"))
+    rows = store.rows("select uid from sessions order by started_at, uid")
+    assert len(rows) == 4
+    events = list(store.events(rows[0][0]))
+    prompt = next(event for event in events if event.kind == "user_msg")
+    assert prompt.ts is not None
+    assert prompt.ts.isoformat() == "2026-05-04T10:01:00.500000+00:00"
+    assert {event.kind for event in events if event.ts} == {"lifecycle", "human_intervention", "user_msg"}
+
+
+def test_an_edit_is_paired_with_the_line_that_it_was_applied(store: Store) -> None:
+    sync(store, case("history"))
+    uid = store.rows("select uid from sessions order by started_at, uid")[0][0]
+    calls = [call for call in pairs(store.events(uid)) if call.call is not None and call.call.kind == "edit"]
+    assert [(call.call and call.call.files, call.result is not None) for call in calls] == [
+        (("shop/price.py",), False), (("shop/price.py",), True), (("tests/test_vat.py",), True), (("shop/price.py",), False),
+    ]  # fmt: skip
+
+
+def test_tokens_are_counted_as_they_are_written(store: Store) -> None:
+    sync(store, case("history"))
+    rows = store.rows("select model, sum(input_tokens), sum(output_tokens), sum(cache_read_tokens), sum(cache_write_5m_tokens) from calls"
+                      " group by model order by model")  # fmt: skip
+    assert [tuple(row) for row in rows] == [
+        (None, 100, 5, 0, 0), ("claude-sonnet-4-5", 1300 + 3000 + 500, 104 + 1200 + 10, 900, 1100), ("deepseek-chat", 1000, 20, 4000, 0),
+    ]  # fmt: skip
+
+
+def test_edits_that_are_not_whole_are_none() -> None:
+    block = "a.py\n```\n<<<<<<< SEARCH\nold\n=======\nnew\n>>>>>>> REPLACE\n```\n"
+    assert edits(block) == [("a.py", "old", "new")]
+    assert edits("a.py\n```\n<<<<<<< SEARCH\nold\n" + block) == [("a.py", "old", "new")]
+    assert edits("<<<<<<< SEARCH\nold\n=======\nnew\n>>>>>>> REPLACE\n") == []
+    assert edits(block + "Now this:\n```\n<<<<<<< SEARCH\n=======\nmore\n>>>>>>> REPLACE\n") == [
+        ("a.py", "old", "new"),
+        ("a.py", "", "more"),
+    ]
+
+
+def test_repositories_are_found_below_a_root_but_not_in_folders_of_others(tmp_path: Path) -> None:
+    for folder in ("a", "b/c", "node_modules/d", ".hidden/e"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / ".aider.chat.history.md").write_text(START)
+    (tmp_path / "a/.aider.input.history").write_text("+x\n")
+    (tmp_path / "a/README.md").write_text("# x\n")
+    assert [Path(source.path).parent.name for source in ADAPTER.discover(tmp_path)] == ["a", "c"]
+    (source,) = ADAPTER.discover(tmp_path / "a/.aider.chat.history.md")
+    assert source.path == str(tmp_path / "a/.aider.chat.history.md")
