@@ -35,6 +35,7 @@ LAYERS = [
         "places",
         "billing",
         "digesting",
+        "evicting",
         "leaks",
         "doctor",
         "live",

@@ -12,6 +12,9 @@ from .store import Filter, SessionLine, Store
 MOST_EVENTS = 20
 """Of one kind in one session, as examples."""
 
+MOST_SECRETS = 1000
+"""Of one kind in one session."""
+
 _MARK = re.compile(rb"\[redacted:([^\s:\]]{1,64}):([0-9a-f]{6})\]")
 _WORD = "redacted"
 
@@ -34,10 +37,28 @@ class _Seen:
         self.events: set[int] = set()
 
 
+def secrets_of(store: Store, uid: str) -> dict[str, tuple[str, ...]]:
+    """By kind, the hash of each that was redacted in a session, as often as it was."""
+    found: dict[str, list[str]] = {}
+    for body in store.bodies(uid).values():
+        if "[redacted:" in body:
+            for match in _MARK.finditer(body.encode("utf-8", "replace")):
+                found.setdefault(match[1].decode("utf-8", "replace"), []).append(match[2].decode())
+    return {kind: tuple(hashes[:MOST_SECRETS]) for kind, hashes in sorted(found.items())}
+
+
 def leaks(store: Store, chosen: Filter) -> list[Leak]:
-    """What was redacted in these sessions, the newest first, then by kind."""
+    """What was redacted in these sessions, the newest first, then by kind. Of what has left, where it stood is not known any more."""
+    evicted = store.evicted() & set(store.uids(chosen))
     numbers = store.numbers(chosen)
     found: dict[tuple[int, str], _Seen] = {}
+    for number, line in store.lines(sorted(store.numbers(chosen))).items() if evicted else ():
+        if line.uid in evicted:
+            numbers.discard(number)
+            digest = store.digest(line.uid)
+            for kind, hashes in digest.secrets.items() if digest else ():
+                seen = found.setdefault((number, kind), _Seen())
+                seen.count, seen.hashes = len(hashes), set(hashes)
     for id_ in store.postings(_WORD):
         session = id_ >> 20
         segment = store.segment(id_, files=False) if session in numbers else None

@@ -397,6 +397,10 @@ class Digest(_Value, frozen=True, kw_only=True):
     excerpts: tuple[Moment, ...] = ()
     """Of the events that errors and fixes cite, by seq."""
     cut: dict[str, int] = msgspec.field(default_factory=dict)
+    waste: dict[str, tuple[int, ...]] = msgspec.field(default_factory=dict)
+    """This and the next are written when the events leave, and only they would know: the calls that led nowhere, by why."""
+    secrets: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
+    """By kind, a keyed hash for each time that one was redacted."""
 
     def __post_init__(self) -> None:
         if self.outcome not in OUTCOMES:

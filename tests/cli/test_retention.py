@@ -150,3 +150,15 @@ def test_secrets_says_where_and_never_what(run: Run, stored: Path) -> None:
     ]
     assert len({one for leak in found for one in leak["secrets"]}) == 1
     assert json.loads(run("secrets", "--cwd", "/work/gamma", "--json").stdout)[0]["uid"] == "toy:gamma"
+
+
+def test_reports_are_the_same_when_the_events_have_left(run: Run, stored: Path) -> None:
+    token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+    (stored / "gamma.jsonl").write_bytes(line(s="gamma", id="g", text=f"use {token} here", at=200, tokens=10))
+    run("sync")
+    asked = ["usage --json", "usage --wasted --json", "usage --by session --json", "ls --json", "errors --json"]
+    before = [run(*words.split()).stdout for words in asked]
+    secrets = json.loads(run("secrets", "--json").stdout)
+    assert "gone: " in run("evict", "alpha", "beta", "gamma", "--yes").stderr
+    assert [run(*words.split()).stdout for words in asked] == before
+    assert json.loads(run("secrets", "--json").stdout) == [{**one, "events": []} for one in secrets]

@@ -17,6 +17,7 @@ import msgspec
 from .. import config, query, retain
 from .. import store as stores
 from ..errors import NotFound
+from ..evicting import let_go
 from ..store import Store
 from . import _click as click
 from ._options import SessionName, as_json_list, open_store
@@ -94,7 +95,7 @@ class Chosen:
                 if not now.sessions and not now.bulks:
                     break
                 store.drop_records([bulk.source for bulk in now.bulks])
-                store.evict([weight.uid for weight in now.sessions], datetime.now(UTC))
+                let_go(store, [weight.uid for weight in now.sessions])
                 manifest += [as_data(weight) for weight in now.sessions] + [
                     {"records_of": bulk.path, "size": bulk.size} for bulk in now.bulks
                 ]

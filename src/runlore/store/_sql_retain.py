@@ -32,6 +32,9 @@ class Evictor(Forgetter):
     def shrink(self) -> None:
         """See `Store`."""
 
+    def evicted(self) -> set[str]:
+        return {uid for (uid,) in self._all("select uid from sessions where evicted_at is not null")}
+
     def weights(self) -> list[Weight]:
         sql = (
             f"select uid, parent_uid, coalesce(name, title), ended_at, events, pinned, not {UNCOVERED} and analyzed_at is not null,"

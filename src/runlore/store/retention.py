@@ -51,6 +51,9 @@ class Retention(Protocol):
     def used_bytes(self) -> int:
         """How much of the store's file, or of its server's, is in use."""
 
+    def evicted(self) -> set[str]:
+        """The uids of the sessions whose events have left."""
+
     def weights(self) -> list[Weight]:
         """Every session, oldest first."""
 

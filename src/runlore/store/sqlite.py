@@ -183,7 +183,7 @@ class SqliteStore(SqliteChecker, Evictor):
     def shrink(self) -> None:
         try:
             self.db.execute("insert into search(search) values ('optimize')")
-            self.db.execute("pragma incremental_vacuum")
+            list(self.db.execute("pragma incremental_vacuum"))  # It gives back a page for each row that it is asked for.
             self.db.pragma("wal_checkpoint", "truncate")
         except apsw.Error as error:
             raise StoreError(f"{self.path}: {error}; the room of what was dropped is used again, but not given back") from None

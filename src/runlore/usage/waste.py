@@ -37,9 +37,10 @@ def wasted(store: Store, chosen: CallFilter | None = None) -> Wasted:
     chosen = chosen or CallFilter()
     kinds: dict[str, list[Row]] = {"abandoned": [], "retries": [], "failed": [], "any": [], "unplaced": []}
     count = 0
-    for line in _suspects(store, chosen):
+    evicted = store.evicted()
+    for line in _suspects(store, chosen, evicted):
         calls = [one for one in store.billed(line.uid) if _is_chosen(one.kept.call, line, chosen)]
-        found = _waste_of(store.events(line.uid), calls) if calls else {}
+        found = _waste_of(calls, marks_of(store, line.uid, calls, is_evicted=line.uid in evicted)) if calls else {}
         for name, rows in found.items():
             kinds[name] += rows
         count += bool(found.get("any"))
@@ -47,10 +48,18 @@ def wasted(store: Store, chosen: CallFilter | None = None) -> Wasted:
     return Wasted(sessions=count, of=every, **{name: total(rows) for name, rows in kinds.items()})
 
 
-def _suspects(store: Store, chosen: CallFilter) -> Iterator[SessionLine]:
+def marks_of(store: Store, uid: str, billed: Sequence[Billed], *, is_evicted: bool = False) -> dict[str, tuple[int, ...]]:
+    """The events of a session's calls that led nowhere, by why. Of one whose events have left its digest remembers it."""
+    if is_evicted:
+        digest = store.digest(uid)
+        return digest.waste if digest else {}
+    return _marks(store.events(uid), {one.kept.call.seq for one in billed})
+
+
+def _suspects(store: Store, chosen: CallFilter, evicted: set[str]) -> Iterator[SessionLine]:
     names = ("agent", "repo", "cwd", "branch", "machine")
     lines = store.sessions(Filter(parents_only=False, **{name: getattr(chosen, name) for name in names}))
-    rewound = store.rewound()
+    rewound = store.rewound() | evicted
     below = {one.keys[0] for one in store.sum_calls(["subagent"], CallFilter(session=chosen.session))} if chosen.session else None
     for line in lines:
         if (line.errors or line.retries or line.uid in rewound) and (below is None or line.uid == chosen.session or line.uid in below):
@@ -71,21 +80,21 @@ def _is_chosen(call: Call, line: SessionLine, chosen: CallFilter) -> bool:
     return fnmatchcase((call.model or "").lower(), pattern if any(char in pattern for char in "*?[") else f"*{pattern}*")
 
 
-def _waste_of(events: list[SessionEvent], billed: Sequence[Billed]) -> dict[str, list[Row]]:
-    by_seq: dict[int, list[Billed]] = {}
+def _waste_of(billed: Sequence[Billed], marks: dict[str, tuple[int, ...]]) -> dict[str, list[Row]]:
+    by_seq: dict[int, list[Row]] = {}
     for one in billed:
-        by_seq.setdefault(one.kept.call.seq, []).append(one)
-    rows = {seq: [row_of_call(one) for one in same] for seq, same in by_seq.items()}
-    caller = _callers(events, [seq for seq in by_seq if seq >= 0])
+        by_seq.setdefault(one.kept.call.seq, []).append(row_of_call(one))
+    every = {**marks, "any": sorted({seq for seqs in marks.values() for seq in seqs}), "unplaced": [-1]}
+    return {name: [row for seq in seqs for row in by_seq.get(seq, ())] for name, seqs in every.items()}
+
+
+def _marks(events: list[SessionEvent], told: set[int]) -> dict[str, tuple[int, ...]]:
+    """`told` are the events of calls."""
+    caller = _callers(events, [seq for seq in told if seq >= 0])
     left = {event.seq for line in timeline.abandoned(events) for event in line}
-    marks = {
-        "abandoned": {seq for seq in by_seq if seq in left},
-        "retries": {caller[seq] for seq in _repeats(events) if seq in caller},
-        "failed": {caller[pair.call.seq] for pair in timeline.pairs(events) if pair.failed and pair.call and pair.call.seq in caller},
-    }
-    marks["any"] = set().union(*marks.values())
-    marks["unplaced"] = {-1} & by_seq.keys()
-    return {name: [row for seq in sorted(seqs) for row in rows[seq]] for name, seqs in marks.items()}
+    failed = {caller[pair.call.seq] for pair in timeline.pairs(events) if pair.failed and pair.call and pair.call.seq in caller}
+    found = {"abandoned": told & left, "retries": {caller[seq] for seq in _repeats(events) if seq in caller}, "failed": failed}
+    return {name: tuple(sorted(seqs)) for name, seqs in found.items()}
 
 
 def _callers(events: Iterable[SessionEvent], seqs: Sequence[int]) -> dict[int, int]:
