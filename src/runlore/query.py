@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from ._hash import blake2b
 from ._text import clean
 from .adapters import Adapter, Source
 from .config import Config
@@ -22,6 +23,12 @@ from .timeline import Branch, Seen, ToolCall, branches, pairs, seen_by_model
 
 SHORTEST_ID = 8
 """Of the ids in a listing: that many are remembered at a glance, and unique among ten thousand random ones."""
+
+LONGEST_ID = 40
+"""What is longer, however much of it is needed, is shown as a handle."""
+
+HANDLE = "+"
+"""Shells leave it as it is."""
 
 CHOICE, TITLE = 4, 40
 """Of the sessions that a name may mean, so many are told, with so much of their titles."""
@@ -52,6 +59,8 @@ def resolve(store: Store, name: str) -> str:
     if (word := name.lower()) == "latest" or word.startswith("latest:"):
         return _latest(store, name.partition(":")[2])
     found = (store.find(name) or store.find(word)) if name else []  # Agents write their ids in small letters, people as they like.
+    if not found and word.startswith(HANDLE) and len(word) > 1:
+        found = [uid for uid in store.uids(Filter(parents_only=False)) if handle(uid).startswith(word)]
     above, slash, below = name.partition("/")
     if not found and slash and above:  # A subagent as a listing shows it: the session's short id, then its own.
         found = store.find(f"{resolve(store, above)}/{below}")
@@ -116,8 +125,14 @@ def _shortened(uids: Sequence[str], others: Iterable[str]) -> list[str]:
             beside = everyone[max(0, at - 1) : at] + everyone[at + 1 : at + 2]
             while length < len(above) and any(other.startswith(above[:length]) for other in beside):
                 length += 1
-        short.append(f"{above[:length]}{slash}{below}")
+        name = f"{above[:length]}{slash}{below}"
+        short.append(name if len(name) <= LONGEST_ID else handle(uid))
     return short
+
+
+def handle(uid: str) -> str:
+    """A short name for a session whose id takes up half of a screen: some agents name a session after all that it was given."""
+    return HANDLE + blake2b(uid.encode("utf-8", "replace"), digest_size=4).hexdigest()
 
 
 def _beside(store: Store, uids: Sequence[str]) -> Iterable[str]:
