@@ -43,11 +43,12 @@ EMPTY = "the store is empty; run `runlore sync`, or `runlore demo` for something
 """What is said of a store without sessions, whatever was asked of it."""
 
 
-def open_for_reading(config: Config) -> Store:
-    """The store of this configuration. Raises StoreMissing with what to do when there is none yet."""
+def open_for_reading(config: Config, *, is_shared: bool = False) -> Store:
+    """The store of this configuration; `is_shared` when it is one of many in this process. Raises StoreMissing with what to do when
+    there is none yet."""
     if "://" not in config.store and not os.path.exists(os.path.expanduser(config.store)):
         raise StoreMissing("there is no store yet; run `runlore sync`, or `runlore demo` for one to look at")
-    return open_store(config.store, read_only=True)
+    return open_store(config.store, read_only=True, is_shared=is_shared)
 
 
 # ── which session ────────────────────────────────────────────────────────────────────────────────────────────────────
