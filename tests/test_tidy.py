@@ -41,6 +41,7 @@ LAYERS = [
         "live",
         "query",
         "lending",
+        "recurring",
         "search",
         "trace",
         "usage",

@@ -84,6 +84,15 @@ def test_a_digest_tells_its_session_how_it_ended(store: Store, agent: Agent) -> 
     assert (session.analyzed_at, session.analyzed_seq, session.is_stale) == (NOW, 0, False)
 
 
+def test_sessions_are_chosen_by_how_they_ended_and_what_they_were(store: Store, agent: Agent, another: Agent) -> None:
+    agent.put(line(id="a", text="one"))
+    another.put(line(id="b", text="two"))
+    store.put_digest(digest_of(store, "toy:s1", outcome="fail", quality="real"), NOW)
+    store.put_digest(digest_of(store, "toy:s2", outcome="success", quality="trivial"), NOW)
+    assert store.uids(Filter(outcome="fail")) == store.uids(Filter(quality="real")) == ["toy:s1"]
+    assert store.uids(Filter(outcome="fail", quality="trivial")) == []
+
+
 def test_only_a_digest_of_all_that_is_stored_makes_a_session_evictable(store: Store, agent: Agent) -> None:
     def is_evictable() -> bool:
         session = store.session("toy:s1")

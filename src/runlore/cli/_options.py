@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from typing import Any, TypeVar
@@ -21,6 +21,9 @@ PART = ", or one with this in its name"
 
 COMPLETED = 1000
 """Of so many of the newest sessions the repositories and models are offered."""
+
+OUTCOMES = ("success", "fail", "abandoned", "unknown")
+"""As `model` has them, the good one first."""
 
 FEWEST = 200
 """Tokens that an answer may be bounded to: what was left off, and how to get it, must have room."""
@@ -185,29 +188,35 @@ def is_paged(ctx: click.Context) -> bool:
     return not ctx.find_root().params["no_pager"]
 
 
-def filters(function: Decorated, *, is_exact: bool = False) -> Decorated:
-    """Adds the options that choose sessions, and hands them over as one Filter: `chosen`."""
+def filters(function: Decorated, *, is_exact: bool = False, names: Sequence[str] = ()) -> Decorated:
+    """Adds the options that choose sessions, all or those of these names, and hands them over as one Filter: `chosen`."""
+    kinds = {name: _FILTERS[name] for name in names or _FILTERS}
 
     @functools.wraps(function)
     def with_filter(*args: Any, **options: Any) -> Any:
-        given = {name: options.pop(name) for name in _FILTERS}
-        given["parents_only"] = not given.pop("all_subagents")
-        if (given["text"] or "").startswith("#"):
+        given = {name: options.pop(name) for name in kinds}
+        given["parents_only"] = not given.pop("all_subagents", names)
+        if (given.get("text") or "").startswith("#"):
             word = given.pop("text")[1:]
             given |= {"pinned": True} if word == "pinned" else {"tag": word}
         if given["cwd"] is not None:
             given["cwd"] = _folder(given["cwd"])
         return function(*args, chosen=exact(Filter(**given)) if is_exact else Filter(**given), **options)
 
-    for name, (names, settings) in reversed(_FILTERS.items()):
+    for name, (flags, settings) in reversed(kinds.items()):
         told = {**settings, "help": settings["help"].replace(PART, "" if is_exact else PART)}
-        with_filter = click.option(*names, name, **told)(with_filter)
+        with_filter = click.option(*flags, name, **told)(with_filter)
     return with_filter  # type: ignore[return-value]
 
 
 def exact_filters(function: Decorated) -> Decorated:
     """The same for what cannot be undone: a branch, model or folder that is named is meant whole, and not as a part of others."""
     return filters(function, is_exact=True)
+
+
+def few_filters(function: Decorated) -> Decorated:
+    """Those that matter for what was derived from sessions, subagents among them."""
+    return filters(function, names=("agent", "repo", "cwd", "model", "since", "until"))
 
 
 def exact(chosen: Filter) -> Filter:
@@ -243,6 +252,7 @@ _FILTERS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     "since": (("--since",), {"type": When(), "help": "Active after: 7d, 24h, yesterday, a date."}),
     "until": (("--until",), {"type": When(), "help": "Begun before."}),
     "text": (("--text",), {"metavar": "TEXT", "help": "With this in title or folder; #TAG, #pinned."}),
-    "errors": (("--errors",), {"is_flag": True, "help": "With errors."}),
+    "errors": (("--errors",), {"is_flag": True, "help": f"With errors; --outcome: {', '.join(OUTCOMES)}."}),
+    "outcome": (("--outcome",), {"type": click.Choice(OUTCOMES), "metavar": "HOW", "help": "How it ended.", "hidden": True}),
     "all_subagents": (("--all-subagents",), {"is_flag": True, "help": "Subagents too."}),
 }

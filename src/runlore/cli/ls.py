@@ -1,5 +1,5 @@
 """List sessions, newest first.
-With --json an array of sessions (docs/json.md).
+With --json an array (docs/json.md).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Read a session: turns, tool calls, diffs, errors, subagents.
 
 SESSION is the beginning of an id, latest, latest:AGENT, latest:REPO, or any of these with #EVENT. With --json an object:
-session, events, branches, children; with --event that event, with --context an array of events (docs/json.md). --raw gives the
-agent's own records, a line each.
+session, events, branches, children; with --event that event, with --context an array of events, with --digest what is kept of it
+(docs/json.md). --raw gives the agent's own records, a line each. Of a session that was evicted the digest is all there is.
 """
 
 from __future__ import annotations
@@ -11,15 +11,17 @@ from typing import Any
 
 from .. import query
 from ..errors import NotFound
-from ..model import Session, SessionEvent
+from ..model import Digest, Session, SessionEvent
 from ..store import Store
 from . import _click as click
 from ._options import SessionName, as_json_list, is_paged, no_pager, open_store
 from ._out import page, safe_json, write_bytes, write_json
 
 OPPOSITES = (
+    ("--digest", "--event"), ("--digest", "--context"), ("--digest", "--raw"),
     ("#EVENT", "--event"), ("#EVENT", "--context"), ("--event", "--context"), ("--raw", "--context"), ("--raw", "--json"),
-    *((how, what) for how in ("--branch", "--full", "--thinking") for what in ("#EVENT", "--event", "--context", "--raw", "--json")),
+    *((how, what) for how in ("--branch", "--full", "--thinking")
+      for what in ("#EVENT", "--event", "--context", "--raw", "--json", "--digest")),
 )  # fmt: skip
 """How a session is to be read says nothing about one event, a context, records or data."""
 
@@ -28,6 +30,7 @@ OPPOSITES = (
 @click.argument("session", type=SessionName(), default="latest")
 @click.option("--event", type=click.IntRange(0), metavar="N", help="Only event N, with its whole text.")
 @click.option("--context", type=click.IntRange(0), metavar="N", help="What the model saw when event N had happened.")
+@click.option("--digest", "is_digest", is_flag=True, help="What it was about, what went wrong and how it ended, on one screen.")
 @click.option("--branch", metavar="N|all", help="What a rewind left behind, by number; or everything.")
 @click.option("--raw", is_flag=True, help="The agent's own records (with --event the one it came from).")
 @click.option("--full", is_flag=True, help="Fold nothing.")
@@ -40,26 +43,46 @@ def command(
     session: str,
     event: int | None,
     context: int | None,
+    is_digest: bool,
     branch: str | None,
     raw: bool,
     full: bool,
     thinking: bool,
     is_json: bool,
 ) -> None:
-    with open_store() as (store, _):
+    with open_store() as (store, config):
         uid, seq = named(store, session)
-        flags = {"--raw": raw, "--json": is_json, "--full": full, "--thinking": thinking}
+        flags = {"--raw": raw, "--digest": is_digest, "--json": is_json, "--full": full, "--thinking": thinking}
         given = {"#EVENT": seq, "--event": event, "--context": context, "--branch": branch, **{name: True for name in flags if flags[name]}}
         refuse_opposites({name for name, value in given.items() if value is not None})
         event = seq if event is None else event
         if raw:
             for record in query.raw_records(store, uid, event):
                 write_bytes(safe_json(record.strip(b"\r\n")) + b"\n")
+        elif is_digest or (query.get(store, uid).evicted_at and not is_json):
+            show_digest(ctx, store, uid, query.digest(store, uid, config.quality), event, is_json)
         elif is_json:
             form = "--context" if context is not None else "" if event is None else "--event"
             write_json(as_data(store, uid, event, context), form)
         else:
             page(as_lines(store, uid, event, context, branch or "0", full, thinking), pager=is_paged(ctx))
+
+
+def show_digest(ctx: click.Context, store: Store, uid: str, digest: Digest | None, seq: int | None, is_json: bool) -> None:
+    from ._digest import excerpt, render
+    from ._transcript import head
+
+    if digest is None:
+        raise NotFound(f"{uid} has no digest, and there is nothing to make one from")
+    if is_json:
+        write_json(digest.to_dict(), "--digest")
+    elif seq is None:
+        script = query.transcript(store, uid)
+        page([*head(script), "", *render(digest, script.session.cwd)], pager=is_paged(ctx))
+    elif (lines := excerpt(digest, seq)) is not None:
+        page(lines, pager=is_paged(ctx))
+    else:
+        raise NotFound(f"{uid}#{seq} was evicted, and nothing is kept of it")
 
 
 def named(store: Store, session: str) -> tuple[str, int | None]:

@@ -91,8 +91,11 @@ def rejects(text: str) -> bool:
 
 
 def is_stop(event: SessionEvent) -> bool:
-    """Whether a person stepped in: an interrupt, a refusal, a way back. A command like `/model` begins something of its own."""
-    return event.kind == "human_intervention" and not is_prompt(event)
+    """Whether a person stepped in: an interrupt, a refusal, a way back. A command like `/model` begins something of its own, and what is
+    allowed from now on stops nothing."""
+    if event.kind != "human_intervention" or is_prompt(event):
+        return False
+    return event.call_id is not None or _STOPS.search(f"{event.native} {event.summary}") is not None
 
 
 def corrections_of(events: Iterable[SessionEvent], bodies: Mapping[int, str]) -> list[Moment]:
@@ -102,14 +105,20 @@ def corrections_of(events: Iterable[SessionEvent], bodies: Mapping[int, str]) ->
     for event in events:
         if event.kind == "user_msg":
             text = asked(bodies.get(event.seq) or event.summary or "")
-            if text and has_worked and not _SMALL_TALK.fullmatch(text) and (was_stopped or rejects(text)):
+            if text and has_worked and not _SMALL_TALK.fullmatch(text) and ((was_stopped and not _goes_on(text)) or rejects(text)):
                 found.append(Moment(event.seq, cut(text, LONGEST_WORDS)))
             was_stopped = has_worked = False
         elif is_stop(event):
-            was_stopped = was_stopped or event.call_id is not None or _STOPS.search(f"{event.native} {event.summary}") is not None
+            was_stopped = True
         elif event.role == "assistant" or event.is_call:
             has_worked = True
     return found
 
 
+def _goes_on(text: str) -> bool:
+    """Whether an agent that was stopped is only told to go on."""
+    return len(text.split()) < 8 and _ON.search(text.lower()) is not None
+
+
+_ON = re.compile(r"\b(?:continue|go on|carry on|keep going|proceed|resume)\b")
 _STOPS = re.compile(r"interrupt|abort|cancel|reject|refus|denied|revert|went back|stopp", re.IGNORECASE)

@@ -29,6 +29,12 @@ def signature(text: str) -> Signature | None:
     return sign(line) if line is not None else None
 
 
+def signature_of_line(line: str) -> Signature | None:
+    """Which error a line of a log tells of; None when it tells of none."""
+    found = find(line)
+    return sign(found) if found is not None else None
+
+
 def errors_in(attempts: Iterable[Attempt]) -> list[ErrorSeen]:
     seen: dict[str, list[Attempt]] = {}
     for attempt in attempts:

@@ -36,6 +36,11 @@ def families(signatures: Iterable[Signature]) -> dict[str, str]:
     return found
 
 
+def telling_words(template: str) -> frozenset[str]:
+    """The words of a template that say which error it is: no marks, and nothing that changes from time to time."""
+    return frozenset(word.lower() for word in words_of(key_of(template)) if _is_word(word) and _is_constant(word))
+
+
 def words_of(text: str) -> _Form:
     """Words and the marks between them; blanks stand for themselves, so that the text can be put together again."""
     return tuple(_WORDS.findall(text))

@@ -366,6 +366,7 @@ class Reader(Speaker):
             "machine": chosen.machine,
             "parent_uid": chosen.parent_uid,
             "outcome": chosen.outcome,
+            "quality": chosen.quality,
         }
         for column, value in equal.items():
             if value is not None:

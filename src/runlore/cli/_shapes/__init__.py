@@ -13,7 +13,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from . import live, sessions, spent, stored
+from . import digests, errors, live, sessions, spent, stored
 
 
 class Shape(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,9 +37,11 @@ SHAPES: dict[str, dict[str, Shape]] = {
     "copy": {"": Shape(type=stored.Copied)},
     "demo": {"": Shape(type=stored.Demo)},
     "doctor": {"": Shape(type=stored.Doctor, items="checks")},
+    "errors": {"": Shape(type=errors.Errors, items="errors")},
     "export": {"": Shape(type=stored.Exported)},
     "evict": {"": Shape(type=stored.Evicted, items="sessions"), "--back": Shape(type=list[str])},
     "file": {"": Shape(type=sessions.File, items="sessions")},
+    "fix": {"": Shape(type=errors.Fixes, items="errors")},
     "forget": {"": Shape(type=stored.Forget, items="sessions")},
     "hooks install": {"": Shape(type=stored.Installed)},
     "hooks remove": {"": Shape(type=stored.Installed)},
@@ -72,6 +74,7 @@ SHAPES: dict[str, dict[str, Shape]] = {
         "": Shape(type=sessions.Transcript, items="events", whole=_EVENT),
         "--event": Shape(type=sessions.Event, whole="without --max-tokens its text is whole"),
         "--context": Shape(type=list[sessions.SeenEvent], items="", whole=_EVENT),
+        "--digest": Shape(type=digests.Digest),
     },
     "skills": {"": Shape(type=list[live.Rate], items=""), "--history": Shape(type=live.History, items="entries")},
     "sync": {"": Shape(type=stored.Sync, items="problems"), "--watch": Shape(type=stored.Sync, is_stream=True)},

@@ -1,0 +1,84 @@
+"""Say whether an error has been seen, and what fixed it.
+
+ERROR is its text, or a whole log; - reads it from a pipe. The same error is
+found whatever agent, tool or repository it was met with; where it is not
+known, the nearest ones are. With --json an object: asked, errors (docs/json.md).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+from .. import query, recurring
+from ..errors import NotFound
+from ..store import Filter, Store
+from . import _click as click
+from ._errors import as_data, fix_lines, head, names_of
+from ._options import as_json_list, few_filters, is_paged, no_pager, open_store, skipped
+from ._out import note, one_line, page, paint, write_json
+from ._words import count
+
+LARGEST = 4 << 20
+"""Characters that are read from a pipe: of a longer log the end."""
+
+
+@click.command(help=__doc__)
+@click.argument("error")
+@few_filters
+@click.option("-n", "--limit", type=click.IntRange(1), default=5, metavar="N", help="At most so many errors (5).")
+@no_pager
+@as_json_list
+@click.pass_context
+def command(ctx: click.Context, error: str, chosen: Filter, limit: int, is_json: bool) -> None:
+    text = read_pipe() if error == "-" else error
+    if not text.strip():
+        raise click.BadParameter("there is no text in it", param_hint="ERROR")
+    with open_store() as (store, _):
+        answer = recurring.fixes_for(store, text, chosen, datetime.now(UTC), limit=limit + skipped())
+        if is_json:
+            write_json({"asked": asked_data(answer), "total": answer.total, "errors": [as_data(error) for error in answer.found]})
+        elif answer.found:
+            page(as_lines(store, answer), pager=is_paged(ctx))
+        else:
+            explain_nothing(store, answer)
+    if not answer.found:
+        ctx.exit(1)
+
+
+def read_pipe() -> str:
+    data = sys.stdin.buffer.read()
+    return data[-LARGEST:].decode("utf-8", "replace")
+
+
+def asked_data(answer: recurring.Answer) -> dict[str, str] | None:
+    asked = answer.asked
+    return None if asked is None else {"fingerprint": asked.fingerprint, "kind": asked.kind, "name": asked.name, "template": asked.template}
+
+
+def as_lines(store: Store, answer: recurring.Answer) -> Iterator[str]:
+    names = names_of(store, answer.found)
+    if answer.found[0].likeness < 1:
+        yield paint("not seen before; the nearest that were:", "yellow")
+    for n, error in enumerate(answer.found):
+        if n:
+            yield ""
+        yield paint(one_line(error.template), "bold")
+        yield paint(f"  {head(error)}", "dim")
+        if not error.fixes:
+            last = f"{names[error.last_uid]}#{error.last_seq}"
+            yield f"  {paint(last, 'cyan')}  {'it never went away' if error.stayed == error.sessions else 'what fixed it is not known'}"
+        for fix in error.fixes:
+            yield from fix_lines(fix, names[fix.uid], with_diff=True)
+
+
+def explain_nothing(store: Store, answer: recurring.Answer) -> None:
+    if query.is_empty(store):
+        raise NotFound(query.EMPTY)
+    if answer.asked is None:
+        note("there is no error in this text")
+        return
+    note(f"not seen before: {one_line(answer.asked.template)}")
+    known = count(len(store.templates()), "error")
+    note(f"`runlore errors` lists what came back of {known}; `runlore search` looks through all that was said")
