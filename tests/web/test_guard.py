@@ -53,7 +53,7 @@ def test_every_answer_forbids_what_a_page_does_not_need(client: Client, path: st
     assert "unsafe" not in policy
     assert headers["x-content-type-options"] == "nosniff"
     assert headers["x-frame-options"] == "DENY"
-    assert headers["referrer-policy"] == "no-referrer"
+    assert headers["referrer-policy"] == "same-origin"
     assert "access-control-allow-origin" not in headers
 
 

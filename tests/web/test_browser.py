@@ -1,0 +1,279 @@
+"""The page in a real browser: every page, the keyboard, reading, and what axe finds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, expect
+
+from runlore import config as settings
+from runlore import pipeline
+from runlore.config import Config
+from runlore.live import SessionStore
+from runlore.store import open_store
+from runlore.web._guard import Door
+from tests.toy import Toy, line
+from tests.web.browsing import browser, needs_chromium, watched
+from tests.web.conftest import SHOP, Client, serving
+
+__all__ = ["browser"]  # a fixture
+
+pytestmark = needs_chromium
+
+OFFLINE = "claude:21636369-8b52-4b4a-97b7-50923ceb3ffd"
+PAGES = [
+    "/", "/?by=agent&show=tokens", "/sessions", "/sessions?q=test", "/sessions?q=zzqxnever", f"/s/{SHOP}", f"/s/{OFFLINE}?branch=1",
+    "/usage?since=all", "/usage?by=session&since=all", "/usage/doubts", f"/usage/explain/{SHOP}", "/live", "/live/{run}", "/agents",
+]  # fmt: skip
+
+
+@pytest.fixture
+def run_id(demo: Config) -> str:
+    store = SessionStore(demo.home / "live")
+    with store.create("Nightly report", agent="reporter") as session:
+        session.state.start("g1")
+        for node in ("fetch", "write"):
+            session.state.progress(node, tokens=1200, buffer={"rows": 10, node: True})
+            session.state.checkpoint(node)
+        with session.skill("tdd") as run, run.attempt(model="small") as attempt:
+            attempt.verified(by="exit_code", command="pytest", exit_code=0)
+    store.close()
+    return session.id
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_page_is_sound_accessible_and_still(browser: Browser, run_id: str, client: Client, scheme) -> None:
+    """No console error, no serious finding of axe, no scrolling sideways, no shift, and nothing asked of anyone but us."""
+    with watched(browser, scheme) as here:
+        for path in PAGES:
+            here.page.goto(client.url + path.replace("{run}", run_id))
+            here.page.wait_for_load_state("load")
+            found = [one for one in Axe().run(here.page).response["violations"] if one["impact"] in ("serious", "critical")]
+            told = [(one["id"], [node["html"][:200] for node in one["nodes"][:3]]) for one in found]
+            assert not told, path
+            assert not here.is_too_wide(), path
+            assert here.page.evaluate("window.shifted") < 0.02, path
+        assert not here.wrong
+        assert all(url.startswith(client.url) for url in here.asked)
+
+
+def test_every_page_can_be_read_on_a_phone(browser: Browser, run_id: str, client: Client) -> None:
+    with watched(browser, width=390, height=844, has_touch=True) as here:
+        for path in PAGES:
+            here.page.goto(client.url + path.replace("{run}", run_id))
+            assert not here.is_too_wide(), path
+            small = here.page.evaluate(
+                "[...document.querySelectorAll('main *')].filter((one) => one.checkVisibility() && one.childNodes.length"
+                " && [...one.childNodes].some((node) => node.nodeType === 3 && node.data.trim())"
+                " && !one.closest('svg') && parseFloat(getComputedStyle(one).fontSize) < 10).length"
+            )
+            assert small == 0, path
+        assert not here.wrong
+
+
+def test_what_is_not_there_and_who_has_no_token_gets_a_page_that_helps(browser: Browser, demo: Config) -> None:
+    with serving(Door(token="a-token-that-is-long-enough")) as client, watched(browser) as here:
+        here.page.goto(f"{client.url}/sessions")
+        assert here.page.url.endswith("/login")
+        assert not [one for one in Axe().run(here.page).response["violations"] if one["impact"] in ("serious", "critical")]
+        here.page.get_by_label("Token").fill("a-token-that-is-long-enough")
+        here.page.get_by_role("button", name="Open").click()
+        here.page.wait_for_url(f"{client.url}/")
+        here.page.goto(f"{client.url}/sessions")
+        expect(here.page.locator(".session")).to_have_count(4)
+        here.page.goto(f"{client.url}/s/nobody")
+        expect(here.page.locator("h1")).to_have_text("Not found")
+
+
+def test_the_keyboard_is_enough(browser: Browser, client: Client) -> None:
+    with watched(browser) as here:
+        page, press = here.page, here.page.keyboard.press
+        page.goto(f"{client.url}/")
+        press("?")
+        expect(page.locator("#help")).to_be_visible()
+        press("Escape")
+        expect(page.locator("#help")).not_to_be_visible()
+        press("g")
+        press("s")
+        page.wait_for_url("**/sessions")
+        press("j")
+        press("j")
+        press("j")
+        press("k")
+        expect(page.locator("[data-item].at .title")).to_have_text("Offline forecasts")
+        press("Enter")
+        page.wait_for_url("**/s/**")
+        press("j")
+        press("j")
+        expect(page.locator(".block.at")).to_have_attribute("id", "1")
+        assert page.url.endswith("#1")
+        press("Enter")
+        expect(page.locator(".block.at details.call")).to_have_attribute("open", "")
+        press("f")
+        page.keyboard.type("cache")
+        expect(page.locator("[data-place]").first).to_be_visible()
+        press("Enter")
+        expect(page).to_have_url(re.compile(r"#\d+$"))
+        press("Escape")
+        press("g")
+        press("h")
+        page.wait_for_url(f"{client.url}/")
+        press("/")
+        page.keyboard.type("redis")
+        press("Enter")
+        page.wait_for_url("**/sessions?q=redis")
+        assert not here.wrong
+
+
+def test_the_list_is_searched_while_typing_and_the_url_follows(browser: Browser, client: Client) -> None:
+    with watched(browser) as here:
+        here.page.goto(f"{client.url}/sessions")
+        here.page.keyboard.press("/")
+        here.page.keyboard.type("checko", delay=20)
+        expect(here.page.locator(".session")).to_have_count(1)
+        expect(here.page.locator("mark").first).to_be_visible()
+        expect(here.page).to_have_url(f"{client.url}/sessions?q=checko")
+        here.page.get_by_label("Search sessions").fill('"half a phr')
+        here.page.get_by_label("Search sessions").fill("")
+        expect(here.page.locator(".session")).to_have_count(4)
+        here.page.get_by_label("with errors").check()
+        expect(here.page.locator(".session")).to_have_count(3)
+        expect(here.page).to_have_url(f"{client.url}/sessions?errors=1")
+        here.page.locator(".facet a", has_text="shop-api").click()
+        expect(here.page.locator(".session")).to_have_count(2)
+        here.page.go_back()
+        assert not here.wrong
+
+
+def test_a_session_is_read_with_all_that_is_behind_it(browser: Browser, client: Client) -> None:
+    with watched(browser, permissions=["clipboard-read", "clipboard-write"]) as here:
+        page = here.page
+        page.goto(f"{client.url}/s/{SHOP}#12")
+        expect(page.locator('[id="12"]')).to_be_in_viewport()
+        assert page.locator('[id="12"] .diff .add').count() > 0
+        page.goto(f"{client.url}/s/{SHOP}#8")  # The result of 7, which is shown with it.
+        expect(page.locator('[id="7"] details.call')).to_have_attribute("open", "")
+
+        page.locator('[id="7"]').hover()
+        page.get_by_label("Actions for event 7").click()
+        page.get_by_role("menuitem", name="What the model saw here").click()
+        expect(page.locator("#aside .inside")).to_contain_text("The checkout test fails about one run in ten")
+        page.keyboard.press("Escape")
+        page.get_by_label("Actions for event 7").click()
+        page.get_by_role("menuitem", name="Raw record").click()
+        expect(page.locator("#aside .inside")).to_contain_text('"sessionId"')
+        page.keyboard.press("Escape")
+        page.get_by_label("Actions for event 7").click()
+        page.get_by_role("menuitem", name="Copy as Markdown").click()
+        expect(page.locator("#said")).to_have_text("copied as Markdown")
+        assert page.evaluate("navigator.clipboard.readText()").startswith("**7. Bash**")
+        page.get_by_role("button", name="Copy resume command").click()
+        expect(page.locator("#said")).to_contain_text("is copied")
+        assert "claude --resume" in page.evaluate("navigator.clipboard.readText()")
+
+        page.locator("details.sub > summary").click()
+        expect(page.locator("details.sub .inner .block").first).to_be_visible()
+        page.get_by_label("open thoughts").check()
+        expect(page.locator("details.thought").first).to_have_attribute("open", "")
+        page.locator(".strip a").nth(10).click()
+        expect(page).to_have_url(re.compile(r"#\d+$"))
+        page.get_by_text("Export").click()
+        with page.expect_download() as download:
+            page.get_by_role("link", name="HTML").click()
+        assert download.value.suggested_filename.endswith(".html")
+        assert not here.wrong
+
+
+def test_branches_are_switched(browser: Browser, client: Client) -> None:
+    with watched(browser) as here:
+        here.page.goto(f"{client.url}/s/{OFFLINE}")
+        here.page.get_by_text("read that branch").click()
+        expect(here.page.get_by_label("Branch", exact=True)).to_have_value("1")
+        here.page.get_by_label("Branch", exact=True).select_option("all")
+        here.page.wait_for_url("**branch=all*")
+        assert not here.wrong
+
+
+def test_the_choice_of_light_or_dark_stays(browser: Browser, client: Client) -> None:
+    with watched(browser, "light") as here:
+        here.page.goto(f"{client.url}/sessions")
+        before = here.page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
+        here.page.get_by_label("Switch between light and dark").click()
+        here.page.goto(f"{client.url}/usage")
+        assert here.page.evaluate("getComputedStyle(document.documentElement).backgroundColor") != before
+        assert not here.wrong
+
+
+# ── long and growing sessions, and many of them ──────────────────────────────────────────────────────────────────────
+@pytest.fixture
+def fill(home: Path, toy: Toy) -> Callable[[str, bytes], Config]:
+    """Writes a session, and syncs it."""
+
+    def write(name: str, data: bytes) -> Config:
+        (home / ".toy").mkdir(exist_ok=True)
+        with open(home / f".toy/{name}.jsonl", "ab") as file:
+            file.write(data)
+        config = settings.load()
+        settings.make_home(config.home)
+        with closing(open_store(config.store)) as store:
+            pipeline.sync(store, config)
+        return config
+
+    return write
+
+
+def test_a_long_session_opens_anywhere_and_holds_little_of_itself(browser: Browser, fill) -> None:
+    records = [line(s="long", id=f"n{n}", up=f"n{n - 1}" if n else None, text=f"message {n}", at=n) for n in range(6000)]
+    fill("long", b"".join(records))
+    with serving() as client, watched(browser) as here:
+        page = here.page
+        page.goto(f"{client.url}/s/toy:long#4321")
+        expect(page.locator('[id="4321"]')).to_be_in_viewport()
+        for _ in range(60):
+            page.mouse.wheel(0, 4000)
+            page.wait_for_timeout(15)
+        page.goto(f"{client.url}/s/toy:long#5999")
+        expect(page.locator('[id="5999"]')).to_be_in_viewport()
+        page.evaluate("scrollTo(0, 0)")
+        expect(page.locator('[id="0"]')).to_be_in_viewport()
+        assert page.locator(".block").count() < 6000 / 2
+        assert not here.wrong
+
+
+def test_a_session_that_runs_grows_before_ones_eyes(browser: Browser, fill) -> None:
+    now = (datetime.now(UTC) - datetime(2026, 1, 1, tzinfo=UTC)).total_seconds()
+    fill("now", line(s="now", id="n0", text="begin", at=now))
+    with serving() as client, watched(browser) as here:
+        here.page.goto(f"{client.url}/s/toy:now")
+        expect(here.page.locator(".block")).to_have_count(1)
+        fill("now", line(s="now", id="n1", up="n0", kind="assistant_msg", text="going on", at=now + 1))
+        expect(here.page.locator(".block")).to_have_count(2)
+        expect(here.page.locator('[data-live="events"]')).to_have_text("2")
+        here.page.goto(client.url)
+        fill("other", line(s="other", id="o0", text="another one begins", at=now + 2))
+        expect(here.page.get_by_text("another one begins")).to_be_visible()
+        assert not here.wrong
+
+
+def test_pages_of_many_sessions_work(browser: Browser, fill, loops: Callable[[int], int]) -> None:
+    """Ten thousand with `scripts/test --all`."""
+    number = loops(10_000)
+    fill("many", b"".join(line(s=f"s{n}", id=f"n{n}", text=f"session number {n}", at=n * 60) for n in range(number)))
+    with serving() as client, watched(browser) as here:
+        for path in ("/", "/sessions", "/sessions?page=7", "/usage?by=session&since=all", "/agents"):
+            here.page.goto(client.url + path)
+            assert not here.is_too_wide()
+        here.page.goto(f"{client.url}/sessions")
+        expect(here.page.locator(".session")).to_have_count(50)
+        here.page.get_by_role("link", name="more →").click()
+        expect(here.page.locator(".session .title").first).to_have_text(f"session number {number - 51}")
+        here.page.keyboard.press("/")
+        here.page.keyboard.type(f"number {number // 2}", delay=10)
+        expect(here.page.locator(".session .title").first).to_have_text(f"session number {number // 2}")
+        assert not here.wrong
