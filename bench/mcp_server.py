@@ -31,8 +31,8 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 sys.path.insert(0, str(BENCH.parent / "src"))
 
 from runlore.budget import tokens, tokens_of
+from runlore.lending import Stores
 from runlore.mcp_server import call
-from runlore.mcp_server._stores import Stores
 from runlore.store import Filter, SessionLine, Store, open_store
 
 BAR_MS = 150

@@ -18,6 +18,7 @@ from runlore.config import Config
 from runlore.errors import Ambiguous, ModelError, NotFound, StoreError
 from runlore.places import Places
 from runlore.store import FORGOTTEN, Filter, SessionLine, Store, open_store
+from tests.store.test_contract import Agent
 from tests.toy import Toy, line
 
 NOW = datetime(2026, 3, 14, 15, 9, 26, tzinfo=UTC)
@@ -122,6 +123,18 @@ def test_short_ids_are_the_same_among_few_and_among_many(store: Store, monkeypat
     few = query.short_ids(store, lines)
     monkeypatch.setattr(query, "FEW", 0)
     assert query.short_ids(store, lines) == few
+
+
+def test_an_id_that_takes_half_a_screen_is_shown_as_a_handle_that_names_it(store: Store, toy: Toy, tmp_path: Path) -> None:
+    uids = [f"toy:{'same-beginning-' * 4}{n}" for n in range(2)]
+    for uid in uids:
+        Agent(store, toy, tmp_path / "long" / f"{uid[-1]}.jsonl").put(line(s=uid[4:], id=uid[-1], text="x"))
+    lines = [found for found in store.sessions(Filter()) if found.uid in uids]
+    short = query.short_ids(store, lines)
+    assert max(map(len, short)) <= query.LONGEST_ID
+    assert [query.resolve(store, name) for name in short] == [found.uid for found in lines]
+    with pytest.raises(NotFound):
+        query.resolve(store, "+nobody")
 
 
 def test_ids_that_begin_alike_are_made_longer_in_linear_time() -> None:

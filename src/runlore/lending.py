@@ -26,7 +26,7 @@ class Stores:
         """A store as it is at one moment, whatever is written to it meanwhile. Raises StoreError when there is none."""
         setting = config.load()
         identity = _identity(setting.store)
-        store = self._take(identity) or query.open_for_reading(setting)
+        store = self._take(identity) or query.open_for_reading(setting, is_shared=True)
         is_sound = False
         try:
             with store.snapshot():

@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -21,9 +21,11 @@ from runlore import doctor, pipeline
 from runlore import search as engine
 from runlore.config import Config
 from runlore.errors import RunloreError, StoreError
+from runlore.lending import Stores
 from runlore.prepare import Job, Preparer, Setting
 from runlore.store import CallFilter, Filter, Store, open_store
 from runlore.store._postgres_db import Database
+from runlore.store._postgres_pool import MOST, _pools
 from runlore.store._postgres_read import as_regex
 from runlore.store.pieces import native_hash
 from runlore.store.postgres import PostgresStore, partition, without_password
@@ -391,6 +393,72 @@ def test_reading_makes_no_store(address: str) -> None:
 def test_a_store_for_reading_refuses_to_write(address: str, store: PostgresStore) -> None:
     with closing(open_store(address, read_only=True)) as reader, pytest.raises(StoreError, match="opened for reading"):
         reader.set_places({"toy:s": ("a", None, None)})
+
+
+# ── many readers ─────────────────────────────────────────────────────────────────────────────────────────────────────
+def connections(server: Server) -> int:
+    (found,) = server.execute("select count(*) from pg_stat_activity where application_name = 'runlore'")
+    return int(found[0])
+
+
+@pytest.fixture
+def stores(address: str, home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stores]:
+    monkeypatch.setenv("RUNLORE_STORE", address)
+    with closing(Stores()) as made:
+        yield made
+
+
+def test_many_readers_of_a_process_share_a_few_connections(
+    store: PostgresStore, server: Server, stores: Stores, toy: Toy, tmp_path: Path
+) -> None:
+    put(store, toy, tmp_path / "toy/s.jsonl", line(id="a", text="apple"))
+    before = connections(server)
+    most, answers = 0, []
+
+    def ask() -> None:
+        nonlocal most
+        with stores.lend() as (reader, _):
+            answers.append(len(reader.postings("apple")))
+            most = max(most, connections(server) - before)
+
+    threads = [threading.Thread(target=ask) for _ in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert answers == [1] * 12
+    assert 0 < most <= MOST
+    with ExitStack() as stack:
+        for _ in range(MOST):
+            stack.enter_context(stores.lend())
+        assert connections(server) - before == MOST, "and while they wait they have none"
+
+
+def test_a_reader_goes_on_after_the_server_was_restarted(
+    store: PostgresStore, server: Server, stores: Stores, toy: Toy, tmp_path: Path
+) -> None:
+    put(store, toy, tmp_path / "toy/s.jsonl", line(id="a", text="apple"))
+    for _ in range(2):
+        with stores.lend() as (reader, _):
+            assert len(reader.postings("apple")) == 1
+        server.control("restart", "-m", "fast")
+
+
+def test_the_last_reader_to_leave_closes_the_connections(store: PostgresStore, server: Server, stores: Stores) -> None:
+    with stores.lend() as (reader, _):
+        reader.count(Filter())
+    assert _pools
+    stores.close()
+    assert not _pools
+
+
+def test_a_question_that_takes_too_long_is_ended(store: PostgresStore, address: str) -> None:
+    with closing(open_store(address, read_only=True)) as reader:
+        assert reader.rows("select current_setting('statement_timeout')") == [("2min",)]
+        reader.rows("select set_config('statement_timeout', '1s', false)")
+        with pytest.raises(StoreError, match="statement timeout"):
+            reader.rows("select pg_sleep(60)")
+        assert reader.count(Filter()) == 0, "and the next one is answered"
 
 
 # ── whose a session is ───────────────────────────────────────────────────────────────────────────────────────────────

@@ -226,3 +226,74 @@ class EntryFold(Fold[E]):
         """What hangs on a record hangs on its last event."""
         _, count = self.state.entries.get(name, (b"", 0))
         return f"{name}#{count - 1}" if count > 1 else name
+
+
+MOST_TALKS = 10_000  # Sessions of one source. What names more of them is made up.
+
+
+class Talk(msgspec.Struct, array_like=True):
+    """A session of a source that holds several."""
+
+    seq: int = 0
+    last: str | None = None
+    relation: Relation | None = None
+    model: str | None = None
+    is_titled: bool = False
+
+
+class Many(State):
+    """What is remembered of such a source."""
+
+    talks: dict[str, Talk] = msgspec.field(default_factory=dict)
+
+
+M = TypeVar("M", bound=Many)
+
+
+class Talks(Fold[M]):
+    """The fold over a source that may hold several sessions: a record names its own, or belongs to that of the source."""
+
+    def __init__(self, source: Source, state: M) -> None:
+        super().__init__(source, state)
+        self.talk: str | None = None
+        """The session that the current record names."""
+        self.titles: dict[str, tuple[str | None, int]] = {}
+        """The sessions of this batch, and the best title that was found for each."""
+
+    def turn_to(self, named: object) -> None:
+        """From here on this session is meant; None for that of the source."""
+        talks, self.talk = self.state.talks, clean(identifier(named) or "") or None
+        if self.talk is not None and self.talk not in talks:
+            if len(talks) < MOST_TALKS:
+                talks[self.talk] = Talk()
+            else:
+                self.talk = None
+        if self.talk is not None:
+            self.titles.setdefault(self.talk, (None, 0))
+        self.parent = self.stream().last
+
+    def stream(self) -> M | Talk:
+        return self.state if self.talk is None else self.state.talks[self.talk]
+
+    def current(self) -> str:
+        return self.session() if self.talk is None else self.talk
+
+    def called(self, text: str | None, rank: int) -> None:
+        """A title of the session that is meant; one from a prompt only where there is none yet."""
+        if self.talk is None:
+            if rank > 1 or not self.state.is_titled:
+                self.name(text, rank)
+            return
+        talk = self.state.talks[self.talk]
+        if text and (line := one_line(text)) and (rank > 1 or not talk.is_titled) and rank >= self.titles[self.talk][1]:
+            self.titles[self.talk], talk.is_titled = (line, rank), True
+
+    def finish(self) -> Normalized:
+        out, state = super().finish(), self.state
+        if state.talks:  # Such a source has no session of its own, but for what names none.
+            told = {event.session_uid for event in out.events}
+            out.facts = {uid: facts for uid, facts in out.facts.items() if uid in told}
+        for name, (title, rank) in self.titles.items():
+            model = state.talks[name].model
+            out.facts[self.uid(name)] = Facts(native_session_id=name, title=title, title_rank=rank, cwd=state.cwd, model=model)
+        return out

@@ -13,6 +13,7 @@ import msgspec
 from .. import model as api
 from ..errors import ReadError
 from . import Facts, Normalized, Source
+from ._calls import Described
 from ._fold import load
 from ._pick import clean, number, pick
 from ._stream import Fold, State
@@ -305,15 +306,6 @@ OTHERS = frozenset({"submit", "review_on_submit", "exit_forfeit"})
 LONGEST_WORDS = 64 << 10  # Characters that are taken apart like a shell would: it looks at each.
 
 _LINES = re.compile(r"\A(edit|insert) +(\d{1,9}(?::\d{1,9})?)[^\n]*\n(.*?)\n?(?:end_of_\w+\s*)?\Z", re.DOTALL)
-
-
-class Described(msgspec.Struct, gc=False):
-    tool: str
-    kind: str
-    action: str
-    body: str
-    summary: str
-    files: tuple[str, ...] = ()
 
 
 def describe(text: str, given: dict[str, Any], opened: str | None) -> Described:

@@ -30,6 +30,7 @@ class Adapter(Documents):
     version = 1
     roots: tuple[str, ...] = ("$SWE_AGENT_TRAJECTORY_DIR", "~/SWE-agent/trajectories")
     suffix = ".traj"
+    lacks = ("times", "exit codes", "tokens of a request")
 
     def parts(self, source: Source, document: Any) -> list[Any]:
         from ._swe_agent import parts

@@ -543,8 +543,9 @@ class Store(Digests, Provable, Retention, Protocol):
         """Closes the store. It is not used afterwards."""
 
 
-def open_store(url: str, *, read_only: bool = False) -> Store:
-    """Opens the store at a path or in a database, making it when it is missing. Raises StoreError, StoreTooNew."""
+def open_store(url: str, *, read_only: bool = False, is_shared: bool = False) -> Store:
+    """Opens the store at a path or in a database, making it when it is missing. One of many readers in a process `is_shared`: in a server
+    they have few connections together, each for the time of a snapshot. Raises StoreError, StoreTooNew."""
     if url.startswith(("postgresql://", "postgres://")):
         try:
             from .postgres import PostgresStore
@@ -552,7 +553,7 @@ def open_store(url: str, *, read_only: bool = False) -> Store:
             if error.name and not error.name.startswith("psycopg"):
                 raise
             raise StoreError("a store in PostgreSQL needs psycopg: pip install 'runlore[postgres]'") from None
-        return PostgresStore(url, read_only=read_only)
+        return PostgresStore(url, read_only=read_only, is_shared=is_shared)
     if "://" in url and not url.startswith("sqlite://"):
         raise StoreError(f"{url.split('://')[0]}:// stores are not supported; give a path, or postgresql://…")
     from .sqlite import SqliteStore

@@ -11,12 +11,15 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 from psycopg.types.numeric import Int8Dumper
 
 from ..errors import StoreError, StoreLost
+
+if TYPE_CHECKING:
+    from ._postgres_pool import Share
 
 NUL = "\N{SYMBOL FOR NULL}"
 
@@ -25,13 +28,20 @@ PATIENCE_S = 60
 
 SETTINGS = {
     "statement_timeout": "10min",  # A merge of the index over words at the end of a large first sync takes a minute or two.
-    "idle_in_transaction_session_timeout": "10min",  # A machine that was closed in mid-sync must not keep the others waiting.
+    "idle_in_transaction_session_timeout": "2min",  # A machine that was closed in mid-sync must not keep the others waiting.
     "enable_seqscan": "off",  # Every question here has an index; a scan of the words would unpack all of them.
     "plan_cache_mode": "force_generic_plan",  # The same statements come again and again, and none depends on what it is given.
     "jit": "off",  # Compiling takes longer than any answer.
     "work_mem": "64MB",
     "maintenance_work_mem": "256MB",
 }
+
+FOR_READING = {"default_transaction_read_only": "on", "statement_timeout": "2min"}
+
+OPTIONS: dict[str, Any] = dict(
+    autocommit=True, connect_timeout=10, application_name="runlore",
+    keepalives_idle=30, keepalives_interval=10, keepalives_count=3,  # A server that vanished is noticed within a minute.
+)  # fmt: skip
 
 FEW = 100
 """So many rows are inserted one by one; more of them by COPY."""
@@ -44,9 +54,10 @@ _AGAIN = (psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected, 
 
 
 class Database:
-    """One connection. Commits every statement by itself unless a transaction was begun."""
+    """One connection, or for many readers of a process one of those that they share, for as long as it is needed. Commits every statement
+    by itself unless a transaction was begun."""
 
-    def __init__(self, url: str, name: str, *, read_only: bool = False, patience_s: float = 0) -> None:
+    def __init__(self, url: str, name: str, *, read_only: bool = False, is_shared: bool = False, patience_s: float = 0) -> None:
         self.name = name
         self._url, self._read_only = url, read_only
         self._has_begun = False
@@ -57,23 +68,46 @@ class Database:
         """Rows that are to be added, by table. They are sent with the next question as well, and before what waits."""
         self.sent = 0
         """How often such rows have been sent."""
-        self._connection = self._connect_within(patience_s)
-        self._nothing = self._last = self._connection.cursor()
+        self._last: psycopg.Cursor[Any] | None = None
+        self._share: Share | None = None
+        if is_shared:
+            from ._postgres_pool import Share
+
+            self._share = Share(url, OPTIONS, self._set_up)
+        else:
+            self._connection = self._connect_within(patience_s)
 
     def _connect(self) -> psycopg.Connection[Any]:
-        settings = SETTINGS | ({"default_transaction_read_only": "on"} if self._read_only else {})
         try:
-            connection = psycopg.connect(self._url, autocommit=True, connect_timeout=10, application_name="runlore")
-            connection.adapters.register_dumper(int, Int8Dumper)  # One plan for each statement, whatever the size of its numbers.
-            connection.execute("select " + ", ".join(f"set_config('{key}', '{value}', false)" for key, value in settings.items()))
+            connection = psycopg.connect(self._url, **OPTIONS)
+            self._set_up(connection)
         except psycopg.Error as error:
             raise StoreError(f"{self.name}: {_first_line(error)}") from None
         return connection
 
+    def _set_up(self, connection: psycopg.Connection[Any]) -> None:
+        settings = SETTINGS | (FOR_READING if self._read_only else {})
+        connection.adapters.register_dumper(int, Int8Dumper)  # One plan for each statement, whatever the size of its numbers.
+        connection.execute("select " + ", ".join(f"set_config('{key}', '{value}', false)" for key, value in settings.items()))
+
+    @contextmanager
+    def _connected(self) -> Iterator[None]:
+        """With a connection for one statement, when there is none for a transaction."""
+        if self._share is None or self._has_begun:
+            yield
+            return
+        with self.told():
+            self._connection = self._share.take()
+        try:
+            yield
+        finally:
+            self._share.give_back(self._connection)
+
     def connect_again(self) -> None:
         """After a connection was lost. Waits for a server that is being restarted. Raises StoreError."""
-        self.close()
-        self._connection = self._connect_within(PATIENCE_S)
+        if self._share is None:
+            self._connection.close()
+            self._connection = self._connect_within(PATIENCE_S)
 
     def _connect_within(self, seconds: float) -> psycopg.Connection[Any]:
         until = time.monotonic() + seconds
@@ -85,17 +119,18 @@ class Database:
                     raise
                 time.sleep(0.1)
 
-    def execute(self, sql: str, bindings: Sequence[Any] = ()) -> psycopg.Cursor[Any]:
+    def execute(self, sql: str, bindings: Sequence[Any] = ()) -> Any:
         if sql.startswith("rollback"):
             self._later.clear()
             self._rows.clear()
         if self._has_begun and is_plain_write(sql):
             self._send_rows()
             self._later.append((sql, bindings))
-            return self._nothing
+            return None
         for attempt in range(2):
             try:
-                return self._run(sql, bindings)
+                with self._connected():
+                    return self._run(sql, bindings)
             except StoreLost:
                 if self._has_begun or attempt:
                     raise
@@ -152,21 +187,36 @@ class Database:
                             copy.write_row(row)
 
     def begin(self, words: str = "") -> None:
+        if self._share is not None:
+            with self.told():
+                self._connection = self._share.take()
+            self._has_begun = True
+            try:
+                self._run(f"begin {words}", ())
+            except BaseException:
+                self._end()
+                raise
+            return
         self.execute(f"begin {words}")
         self._has_begun = True
 
     def commit(self) -> None:
         self.execute("commit")
-        self._has_begun = False
+        self._end()
 
     def rollback(self) -> None:
         """Ends the transaction, also one that was lost with its connection."""
-        self._has_begun = False
         self._later.clear()
         self._rows.clear()
-        if not self._connection.closed:
+        if self._has_begun and not self._connection.closed:
             with suppress(StoreLost):
-                self.execute("rollback")
+                self._run("rollback", ())
+        self._end()
+
+    def _end(self) -> None:
+        if self._has_begun and self._share is not None:
+            self._share.give_back(self._connection)
+        self._has_begun = False
 
     def executemany(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
         values = list(rows)
@@ -191,7 +241,7 @@ class Database:
     def changes(self) -> int:
         """How many rows the last statement changed."""
         self.flush()
-        return self._last.rowcount
+        return self._last.rowcount if self._last is not None else 0
 
     @property
     def in_transaction(self) -> bool:
@@ -213,7 +263,12 @@ class Database:
             raise (StoreLost if is_lost else StoreError)(f"{self.name}: {_first_line(error)}") from None
 
     def close(self) -> None:
-        self._connection.close()
+        if self._share is None:
+            self._connection.close()
+            return
+        if self._has_begun:
+            self.rollback()
+        self._share.leave()
 
 
 @lru_cache(maxsize=512)

@@ -41,7 +41,10 @@ _WRITE, _MIGRATE, _DIVIDE, _SYNC = range(1, 5)
 class PostgresStore(PostgresTaker, Evictor):
     """See `Store`: the methods are described there."""
 
-    def __init__(self, url: str, *, read_only: bool = False, machine: str | None = None, author: str | None = None) -> None:
+    def __init__(
+        self, url: str, *, read_only: bool = False, is_shared: bool = False, machine: str | None = None, author: str | None = None
+    ) -> None:
+        assert read_only or not is_shared, "a sync has a connection of its own"
         self.url = without_password(url)
         self.machine = machine or os.environ.get("RUNLORE_MACHINE") or platform.node() or "unknown"
         self.author = author or os.environ.get("RUNLORE_AUTHOR") or _user()
@@ -51,7 +54,7 @@ class PostgresStore(PostgresTaker, Evictor):
         self._depth = 0
         self._months: set[int] = set()
         self._emptied: set[int] = set()
-        self.db = Database(url, self.url, read_only=read_only)
+        self.db = Database(url, self.url, read_only=read_only, is_shared=is_shared)
         try:
             self._migrate_server(read_only)
         except BaseException:
@@ -134,7 +137,7 @@ class PostgresStore(PostgresTaker, Evictor):
         lock = Database(self._private_url, self.url, patience_s=PATIENCE_S)
         try:
             sql = "select pg_try_advisory_lock(?::int, hashtext(current_schema() || ' ' || ?))"
-            if not lock.execute(sql, (_SYNC, self.reader)).fetchone()[0]:  # type: ignore[index]
+            if not lock.execute(sql, (_SYNC, self.reader)).fetchone()[0]:
                 raise StoreBusy("another sync is running; this one has nothing to do")
             yield
             self._merge_words()

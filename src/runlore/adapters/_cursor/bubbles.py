@@ -4,54 +4,29 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
 from ... import model as api
-from ...model import Relation, Usage
-from .. import Facts, Normalized, Source
+from ...model import Usage
+from .. import Source
 from .._calls import came, opened
 from .._fold import load
 from .._objects import REFUSALS, decode
 from .._pick import clean, number, pick
-from .._stream import Fold, State, Stream, identifier
-from .._tools import one_line, text_of
+from .._stream import Many, Talks, identifier
+from .._tools import text_of
 from . import words
 
 CARRY = 1
 """The layout of `Editor`; changed only together with the adapter's `version`."""
 USER, ANSWER = 1, 2  # The types of a bubble.
-SESSIONS = 10_000  # Of one database.
 
 
-class Talk(msgspec.Struct, array_like=True):
-    """A session of a source that holds several."""
-
-    seq: int = 0
-    last: str | None = None
-    relation: Relation | None = None
-    is_titled: bool = False
-
-
-class Editor(State):
+class Editor(Many):
     version: int = CARRY
-    talks: dict[str, Talk] = msgspec.field(default_factory=dict)
-    """The sessions of a database of a workspace, by their ids."""
 
 
-class Reader(Fold[Editor]):
+class Reader(Talks[Editor]):
     def __init__(self, source: Source, carry: bytes | None) -> None:
         super().__init__(source, load(carry, Editor, CARRY))
-        self.talk: str | None = None
-        """The session that the current record names."""
-        self.titles: dict[str, tuple[str | None, int]] = {}
-
-    # Which session.
-
-    def stream(self) -> Stream:
-        return self.state if self.talk is None else self.state.talks[self.talk]
-
-    def current(self) -> str:
-        return self.session() if self.talk is None else self.talk
 
     def aside(self, name: str, data: bytes) -> None:
         try:
@@ -75,19 +50,11 @@ class Reader(Fold[Editor]):
     # Records.
 
     def line(self, value: dict[str, Any]) -> None:
-        talk = identifier(value.get("session"))
-        self.talk = clean(talk) or None if talk else None
-        if self.talk is not None and self.talk not in self.state.talks:
-            if len(self.state.talks) >= SESSIONS:
-                self.talk = None
-            else:
-                self.state.talks[self.talk] = Talk()
-        if self.talk is not None:
-            self.titles.setdefault(self.talk, (None, 0))
-            self.title_of(pick(value, "title", of=str), 2)
+        self.turn_to(value.get("session"))
+        self.called(pick(value, "title", of=str), 2)
         bubble = pick(value, "bubble", of=dict)
         is_left = value.get("left") is True
-        self.parent = None if is_left else self.stream().last
+        self.parent = None if is_left else self.parent
         name = identifier(value.get("id"))
         if name is not None:
             self.identify(f"{self.current()}/{name}")
@@ -108,7 +75,7 @@ class Reader(Fold[Editor]):
             bubble.get("createdAt"), bubble.get("timestamp"), timing.get("clientStartTime"), timing.get("clientRpcSendTime"), at,
         )  # fmt: skip
         model = pick(bubble, "modelInfo", "modelName", of=str) or pick(bubble, "modelType", of=str)
-        state.model = model or state.model
+        self.stream().model = model or self.stream().model
         state.cwd = state.cwd or words.place(pick(bubble, "workspaceProjectDir", of=str)) or _first(bubble.get("workspaceUris"))
         tool, text = pick(bubble, "toolFormerData", of=dict), said(bubble)
         kind = bubble.get("type")
@@ -135,7 +102,7 @@ class Reader(Fold[Editor]):
     def prompt(self, bubble: dict[str, Any], text: str) -> None:
         if text.strip():
             self.emit("user_msg", text, "bubble/user", None, "user", part=0)
-            self.title_of(text, 1)
+            self.called(text, 1)
         files = selected(bubble)
         if files:
             self.emit("lifecycle", "\n".join(files), "context", None, "user", part=5, view="context", files=files)
@@ -145,18 +112,9 @@ class Reader(Fold[Editor]):
         if thought and thought.strip():
             self.emit("thinking", thought, "thinking", None, "assistant", part=1, duration_ms=number(bubble.get("thinkingDurationMs")))
         if text.strip() and is_answer:
-            self.emit("assistant_msg", text, "bubble/assistant", None, "assistant", part=0, model=self.state.model)
+            self.emit("assistant_msg", text, "bubble/assistant", None, "assistant", part=0, model=self.stream().model)
         elif text.strip():
             self.emit("lifecycle", text, f"bubble/{text_of(bubble.get('type'))}"[:200], None, "system", part=0)
-
-    def title_of(self, text: str | None, rank: int) -> None:
-        if self.talk is None:
-            if rank > 1 or not self.state.is_titled:
-                self.name(text, rank)
-            return
-        talk = self.state.talks[self.talk]
-        if text and (line := one_line(text)) and (rank > 1 or not talk.is_titled) and rank >= self.titles[self.talk][1]:
-            self.titles[self.talk], talk.is_titled = (line, rank), True
 
     # Tools.
 
@@ -205,21 +163,13 @@ class Reader(Fold[Editor]):
         used = Usage(input_tokens=number(counts.get("inputTokens")) or 0, output_tokens=number(counts.get("outputTokens")) or 0)
         if not used.total:
             return
-        event = self.charge(used, self.state.model)
+        model = self.stream().model
+        event = self.charge(used, model)
         call = api.Call(
-            key=self.native_id or self.anonymous(), session_uid=self.uid(self.current()), ts=self.ts, model=self.state.model,
+            key=self.native_id or self.anonymous(), session_uid=self.uid(self.current()), ts=self.ts, model=model,
             input_tokens=used.input_tokens, output_tokens=used.output_tokens, is_sidechain=self.stream().relation == "subagent",
         )  # fmt: skip
         self.out.calls.append((call, event))
-
-    def finish(self) -> Normalized:
-        out = super().finish()
-        if self.state.talks:  # A database of a workspace has no session of its own, but for what names none.
-            told = {event.session_uid for event in out.events}
-            out.facts = {uid: facts for uid, facts in out.facts.items() if uid in told}
-        for name, (title, rank) in self.titles.items():
-            out.facts[self.uid(name)] = Facts(native_session_id=name, title=title, title_rank=rank, cwd=self.state.cwd)
-        return out
 
 
 SAME, TEXTS = ("richText", "initText", "delegate"), ("rawArgs", "params", "result", "error")
