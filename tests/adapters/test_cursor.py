@@ -211,6 +211,18 @@ def test_a_session_that_was_left_while_it_was_generating_is_told_after_an_hour(r
     assert "Half a" in [event.summary for event in store.events(f"cursor:{MAIN}")]
 
 
+def test_a_session_that_is_given_up_is_told_when_it_is_old(
+    root: Path, live: apsw.Connection, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append(live, MAIN, {"type": 2, "bubbleId": "n1", "text": "Half a"}, status="generating", lastUpdatedAt=NOW_MS)
+    sync(store, root)
+    assert sync(store, root).found == {"unchanged": 5}
+    monkeypatch.setattr("runlore.adapters._cursor.composers.time", lambda: NOW_MS / 1000 + 4000)
+    report = sync(store, root)
+    assert (report.found, report.events) == ({"grown": 1, "unchanged": 4}, 1)
+    assert sync(store, root).found == {"unchanged": 5}
+
+
 def test_what_was_taken_back_is_kept_and_nothing_follows_it(root: Path, live: apsw.Connection, store: Store) -> None:
     sync(store, root)
     events = {event.summary: event for event in store.events(f"cursor:{MAIN}")}
@@ -256,6 +268,40 @@ def test_a_growing_session_of_the_command_line_is_read_on(root: Path, store: Sto
     one, other = ([event.to_dict() | {"payload_ref": None} for event in found.events(uid)] for found in (store, at_once))
     assert one == other
     at_once.close()
+
+
+def test_a_live_database_of_the_command_line_is_read_as_it_grows(root: Path, store: Store) -> None:
+    """What was written last is in the log beside the file, which itself does not change."""
+    content = content_of("stores")
+    name = next(name for name in content if SHELL in name)
+    make(root, {name: {**content[name], "messages": content[name]["messages"][:5]}})
+    db = apsw.Connection(str(root / name))
+    db.pragma("wal_autocheckpoint", 0)
+    db.execute("begin; delete from meta; commit")  # The log is there from the beginning.
+    db.execute("delete from blobs; drop table blobs; drop table meta")
+    make_store(db, {**content[name], "messages": content[name]["messages"][:5]})
+    first = sync(store, root).events
+    with db:
+        db.execute("drop table blobs; drop table meta")
+        make_store(db, content[name])
+    report = sync(store, root)
+    assert first
+    assert (report.found, report.events) == ({"grown": 1}, 14 - first)
+    db.close()
+
+
+def test_in_a_home_only_transcripts_are_opened(tmp_path: Path) -> None:
+    home = tmp_path / ".cursor"
+    for name in (
+        "projects/p/agent-transcripts/a.jsonl",
+        "projects/p/other.jsonl",
+        "mcp.jsonl",
+        "projects/p/terminals/1.txt",
+        "chats/x.txt",
+    ):
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text("{}\n")
+    assert [Path(source.path).name for source in ADAPTER.discover(home)] == ["a.jsonl"]
 
 
 def test_the_doctor_knows_where_a_session_is(root: Path, live: apsw.Connection, store: Store) -> None:

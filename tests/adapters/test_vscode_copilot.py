@@ -76,6 +76,15 @@ def test_a_request_that_is_being_answered_is_given_when_it_is_old(root: Path, mo
     assert prompts() == ["add an endpoint", "thanks", "and docs"]
 
 
+def test_a_request_that_was_never_finished_is_stored_in_the_end(root: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    sync(store, root)
+    assert sync(store, root).found == {"unchanged": 1}
+    monkeypatch.setattr("runlore.adapters.vscode_copilot.time", lambda: 4_080_000_000.0)
+    report = sync(store, root)
+    assert (report.found, report.events) == ({"grown": 1}, 3)
+    assert sync(store, root).found == {"unchanged": 1}
+
+
 def test_a_title_that_was_changed_costs_no_second_reading(root: Path, store: Store) -> None:
     sync(store, root)
     append(root / LOG, {"kind": 1, "k": ["customTitle"], "v": "Endpoints"})

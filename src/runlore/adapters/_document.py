@@ -6,7 +6,6 @@ is not whole is being written: it is read again when it has changed.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -77,13 +76,12 @@ class Growing(JsonLines):
         yield from (Record(data, n, None, None, n + 1) for n, data in enumerate(records[first:], first))
 
     def _whole(self, source: Source) -> tuple[list[Record], list[bytes]]:
-        try:
-            stat = os.stat(source.path)
-            key = source.path, stat.st_size, stat.st_mtime_ns
-            if self._held is None or self._held[0] != key:
+        key = source.path, source.size, source.mtime_ns  # As it was found: a database is newer than its file when its log is.
+        if self._held is None or self._held[0] != key:
+            try:
                 self._held = key, *self.whole(source)
-        except OSError as error:
-            raise ReadError(source.path, reason_of(error)) from error
+            except OSError as error:
+                raise ReadError(source.path, reason_of(error)) from error
         return self._held[1:]
 
 

@@ -210,8 +210,13 @@ def _places(root: str, refused: list[ReadError]) -> tuple[list[str], list[str], 
     else:
         files = [entry.path for entry in _walk(root, "", refused)]
     databases = sorted((path for path in files if path.endswith(".vscdb")), key=lambda path: (not _is_global(path), path))
-    texts = [path for path in files if path.endswith(".jsonl") or (path.endswith(".txt") and TRANSCRIPTS in path.split(os.sep))]
+    is_home = os.path.basename(root) == ".cursor"
+    texts = [path for path in files if path.endswith(".jsonl" if not is_home else ()) or _is_transcript(path)]
     return databases, [path for path in files if os.path.basename(path).endswith(STORE)], texts
+
+
+def _is_transcript(path: str) -> bool:
+    return path.endswith((".jsonl", ".txt")) and TRANSCRIPTS in path.split(os.sep)
 
 
 def _is_global(path: str) -> bool:

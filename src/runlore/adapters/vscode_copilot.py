@@ -56,11 +56,21 @@ class Adapter(Growing):
             if not path.endswith((".json", ".jsonl")) or path + "l" in found or os.path.basename(path) == "workspace.json":
                 continue
             try:
-                stat = entry.stat()
+                yield self._source(path, str(root), entry.stat())
             except OSError as error:
                 note_refusal(path, error, refused)
-                continue
-            yield Source(agent=self.name, path=path, root=str(root), size=stat.st_size, mtime_ns=stat.st_mtime_ns, inode=stat.st_ino)
+
+    def refresh(self, source: Source) -> Source | None:
+        """The source as it is now; its time is not always that of its file."""
+        try:
+            return self._source(source.path, source.root, os.stat(source.path))
+        except OSError:
+            return None
+
+    def _source(self, path: str, root: str, stat: os.stat_result) -> Source:
+        """A file that nobody writes to any more is another one after an hour: what was not finished in it is then given."""
+        changed = stat.st_mtime_ns + (stat.st_mtime < time() - STALE_S)
+        return Source(agent=self.name, path=path, root=root, size=stat.st_size, mtime_ns=changed, inode=stat.st_ino)
 
     def whole(self, source: Source) -> tuple[list[Record], list[bytes]]:
         # A sync with nothing new never needs them.

@@ -22,9 +22,11 @@ if TYPE_CHECKING:
     import apsw
 
 STALE_S = 3600  # A session that has not changed for so long is not being written any more.
+LATEST_SESSIONS = 8  # That are looked into, whether they were left while they were being written.
 LATEST = 16  # Bubbles at the end of a session that may still be changed while it is being written.
 COMPOSER, BUBBLE = "composerData:", "bubbleId:"
 TABLE = "cursorDiskKV"
+GENERATING = frozenset({"generating", *RUNNING})
 FOLDERS = 5000  # Databases of workspaces that are asked for the folder of a session.
 
 
@@ -56,10 +58,23 @@ def listing(db: apsw.Connection, only: str | None) -> Iterator[tuple[str, int, i
     bubbles = {session: (count, newest) for session, count, newest in db.execute(sql, (first, last))}
     first, last = (COMPOSER + only, COMPOSER + only + "\0") if only else (COMPOSER, _after(COMPOSER))
     sql = f"select key, rowid, octet_length(value) from {TABLE} where key >= ? and key < ? order by key"
+    found = []
     for key, rowid, length in db.execute(sql, (first, last)):
         session = key.removeprefix(COMPOSER)
         count, newest = bubbles.get(session, (0, 0))
-        yield session, count, (max(rowid, newest) << 24) + ((length or 0) * 31 + count) % (1 << 24)
+        found.append((session, count, (max(rowid, newest) << 24) + ((length or 0) * 31 + count) * 2 % (1 << 24)))
+    stale = {session for session, _, _ in sorted(found, key=lambda item: -item[2])[:LATEST_SESSIONS] if _is_given_up(db, session)}
+    yield from ((session, count, mark + (session in stale)) for session, count, mark in found)
+
+
+def _is_given_up(db: apsw.Connection, session: str) -> bool:
+    """Whether a session was left while it was being written: what was held back of it is then given."""
+    about = composer(db, session)
+    return about.get("status") in GENERATING and _is_stale(about)
+
+
+def _is_stale(about: dict[str, Any]) -> bool:
+    return (number(about.get("lastUpdatedAt"), 1 << 50) or 0) / 1000 < time() - STALE_S
 
 
 def _after(prefix: str) -> str:
@@ -103,8 +118,7 @@ def _own_names(db: apsw.Connection, rows: dict[str, tuple[int, int]], names: lis
 
 def _settled(db: apsw.Connection, found: list[Entry], about: dict[str, Any]) -> list[Entry]:
     """Without the bubble that is being written, and calls that are being made."""
-    changed = number(about.get("lastUpdatedAt"), 1 << 50) or 0
-    if about.get("status") not in ("generating", *RUNNING) or changed / 1000 < time() - STALE_S:
+    if about.get("status") not in GENERATING or _is_stale(about):
         return found
     for n, entry in enumerate(found[-LATEST:], max(0, len(found) - LATEST)):
         if pick(bubble(db, entry), "toolFormerData", "status", of=str) in RUNNING:
@@ -137,24 +151,21 @@ def _folder_of(session: str, path: str) -> str | None:
         names = sorted(os.listdir(storage))[:FOLDERS]
     except OSError:
         return None
-    state = tuple((name, _mtime(os.path.join(storage, name, "state.vscdb"))) for name in names)
-    return _folders(storage, state).get(session)
+    for name in names:
+        path = os.path.join(storage, name, "state.vscdb")
+        if (changed := _mtime(path)) and session in _sessions_of(path, changed):
+            return workspace_folder(os.path.join(storage, name))
+    return None
 
 
-_known: dict[str, tuple[tuple[tuple[str, int], ...], dict[str, str]]] = {}
-"""For each folder of workspaces, as it was, what its databases say: every session of a first sync asks for the same."""
+_known: dict[str, tuple[int, frozenset[str]]] = {}
+"""The sessions that the database of each workspace names, and when it was last changed: every session of a first sync asks for them."""
 
 
-def _folders(storage: str, state: tuple[tuple[str, int], ...]) -> dict[str, str]:
-    if storage in _known and _known[storage][0] == state:
-        return _known[storage][1]
-    found: dict[str, str] = {}
-    for name, changed in state:
-        folder = workspace_folder(os.path.join(storage, name))
-        if changed and folder:
-            found |= dict.fromkeys(_listed(os.path.join(storage, name, "state.vscdb")), folder)
-    _known[storage] = state, found
-    return found
+def _sessions_of(path: str, changed: int) -> frozenset[str]:
+    if path not in _known or _known[path][0] != changed:
+        _known[path] = changed, frozenset(_listed(path))
+    return _known[path][1]
 
 
 def _listed(path: str) -> list[str]:
