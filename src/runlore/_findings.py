@@ -14,7 +14,7 @@ import msgspec
 FINGERPRINT_VERSION = 1
 """Of the rules behind a fingerprint. It is part of the hash: a changed rule makes other fingerprints, and never a silent mix."""
 
-DIGEST_VERSION = 1
+DIGEST_VERSION = 2
 """Of all the rules behind a digest. Raise it when one made today would say something else than one made yesterday."""
 
 How = Literal["edit", "command", "read", "changed", "retry"]
@@ -124,6 +124,17 @@ class Tested(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
     failed: int | None = None
     skipped: int | None = None
     is_error: bool = False
+
+
+class Took(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """A command that took long, once or several times in the same words."""
+
+    seq: int
+    """Of the longest time."""
+    command: str
+    seconds: float
+    """Of all times."""
+    count: int = 1
 
 
 class Commit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):

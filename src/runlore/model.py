@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Literal, Self, get_args
 import msgspec
 from msgspec.structs import force_setattr
 
-from ._findings import Commit, Covers, ErrorSeen, Fix, Moment, Ran, Tested
+from ._findings import Commit, Covers, ErrorSeen, Fix, Moment, Ran, Tested, Took
 from .errors import MissingField, ModelError
 
 SCHEMA_VERSION = 3
@@ -373,7 +373,11 @@ class Digest(_Value, frozen=True, kw_only=True):
     tests: tuple[Tested, ...] = ()
     commits: tuple[Commit, ...] = ()
     pull_requests: tuple[Moment, ...] = ()
+    edits: dict[str, int] = msgspec.field(default_factory=dict)
+    """How often a file was changed that was changed several times."""
+    slow: tuple[Took, ...] = ()
     tools: dict[str, int] = msgspec.field(default_factory=dict)
+    actions: dict[str, int] = msgspec.field(default_factory=dict)
     kinds: dict[str, int] = msgspec.field(default_factory=dict)
     subagents: tuple[Moment, ...] = ()
     wall_s: float = 0.0

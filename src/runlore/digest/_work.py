@@ -6,20 +6,25 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from .._findings import Commit, Moment, Ran, Tested
+from .._findings import Commit, Moment, Ran, Tested, Took
 from ..model import shorten
 from . import commits as git
 from ._attempts import Attempt
+
+LONG_MS = 30_000
+"""A command that takes as long is one that a person would not wait for."""
 
 
 class Work(msgspec.Struct):
     """All of it, each in the order in which it was first met."""
 
     read: dict[str, None] = msgspec.field(default_factory=dict)
-    edited: dict[str, None] = msgspec.field(default_factory=dict)
+    edited: dict[str, int] = msgspec.field(default_factory=dict)
+    """And how often."""
     created: dict[str, None] = msgspec.field(default_factory=dict)
     commands: dict[str, Ran] = msgspec.field(default_factory=dict)
     tests: list[Tested] = msgspec.field(default_factory=list)
+    took: dict[str, Took] = msgspec.field(default_factory=dict)
     commits: dict[str, Commit] = msgspec.field(default_factory=dict)
     pull_requests: dict[str, Moment] = msgspec.field(default_factory=dict)
 
@@ -43,9 +48,9 @@ def _edit(work: Work, attempt: Attempt, bodies: Mapping[int, str]) -> None:
     assert attempt.call is not None
     body = bodies.get(attempt.call.seq, "")
     for path in attempt.call.files:
-        if path in work.edited:
+        work.edited[path] = work.edited.get(path, 0) + 1
+        if work.edited[path] > 1:
             continue
-        work.edited[path] = None
         if path not in work.read and _only_adds(body, path):
             work.created[path] = None
 
@@ -92,6 +97,15 @@ def _command(work: Work, attempt: Attempt, bodies: Mapping[int, str]) -> None:
     )
     if result is None:
         return
+    if result.duration_ms and result.duration_ms >= LONG_MS:
+        known = work.took.get(text)
+        is_longer = known is None or result.duration_ms / 1000 > known.seconds / known.count
+        work.took[text] = Took(
+            seq=result.seq if known is None or is_longer else known.seq,
+            command=text,
+            seconds=round((known.seconds if known else 0.0) + result.duration_ms / 1000, 3),
+            count=(known.count if known else 0) + 1,
+        )
     for sha, subject in git.reported(said, lambda: bodies.get(result.seq, "")):
         work.commits[sha] = Commit(seq=result.seq, sha=sha, subject=shorten(subject))
     _request(work, attempt, said, bodies)

@@ -31,6 +31,9 @@ from .quality import DEFAULT, quality
 EXCERPT = 500
 """Bytes kept of an event that is cited."""
 MOST_FILES, MOST_COMMANDS, MOST_TESTS, MOST_MOMENTS, MOST_NAMES = 40, 30, 20, 20, 40
+MOST_SLOW = 10
+SEVERAL = 3
+"""Changes of one file from which on they are counted."""
 MOST_ERRORS, MOST_CITED = 60, 24
 """Errors in a digest, and those of them whose events are kept as excerpts: what was met most often, and what has a fix."""
 MOST_EVENTS = 3
@@ -74,6 +77,9 @@ def make(session: Session, events: Iterable[SessionEvent], bodies: Mapping[int, 
         tests=_last("tests", work.tests, MOST_TESTS, cut),
         commits=most("commits", work.commits.values(), MOST_MOMENTS),
         pull_requests=most("pull_requests", work.pull_requests.values(), MOST_MOMENTS),
+        edits=dict(most("edits", sorted((p for p in work.edited.items() if p[1] >= SEVERAL), key=lambda p: (-p[1], p[0])), MOST_FILES)),
+        slow=most("slow", sorted(work.took.values(), key=lambda took: -took.seconds), MOST_SLOW),
+        actions=_counted("actions", (event.action for event in own if event.is_call and event.action), cut),
         tools=_counted("tools", (event.tool for event in own if event.is_call and event.tool), cut),
         kinds=_counted("kinds", (event.kind for event in own), cut),
         subagents=most("subagents", (_moment(event) for event in own if event.is_call and event.action == "agent"), MOST_MOMENTS),
