@@ -103,6 +103,11 @@ def test_a_copy_that_was_stopped_goes_on_and_brings_what_is_new(
     assert run("sync").exit_code == 0
     again = json.loads(run("copy", here, there, "--json").stdout)
     assert (again["sessions"], again["unchanged"]) == (1, made["sessions"])
+    assert run("mark", "toy:alpha", "--name", "the one").exit_code == 0
+    marked = json.loads(run("copy", here, there, "--json").stdout)
+    assert (marked["sessions"], marked["unchanged"]) == (1, made["sessions"])
+    with closing(open_store(there)) as store:
+        assert [shown.title for shown in store.sessions(Filter(name="toy:alpha"))] == ["the one"]
 
 
 def test_a_backup_of_a_server_is_a_file(run: Run, root: Path, server: postgres.Server, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

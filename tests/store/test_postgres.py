@@ -23,7 +23,7 @@ from runlore.config import Config
 from runlore.errors import RunloreError, StoreError
 from runlore.lending import Stores
 from runlore.prepare import Job, Preparer, Setting
-from runlore.store import CallFilter, Filter, Store, open_store
+from runlore.store import CallFilter, Filter, Store, copying, open_store
 from runlore.store._postgres_db import Database
 from runlore.store._postgres_pool import MOST, _pools
 from runlore.store._postgres_read import as_regex
@@ -189,6 +189,21 @@ def test_globs_mean_what_they_mean_in_sqlite(store: PostgresStore, tmp_path: Pat
     with closing(open_store(str(tmp_path / "runlore.db"))) as file:
         assert bool(file.rows("select ? glob ?", (text, pattern))[0][0]) is is_found
     assert store.rows("select ? ~ ?", (text, as_regex(pattern)))[0][0] is is_found
+
+
+def test_both_databases_have_the_same_tables_and_columns(pair: tuple[Store, Store]) -> None:
+    """A table that only one has would be lost in a copy, and a column that only one has in an answer."""
+    file, server = pair
+    in_file = "select m.name, c.name from sqlite_schema m join pragma_table_info(m.name) c where m.type = 'table'"
+    in_server = (
+        "select c.relname::text, a.attname::text from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0"
+        " where c.relkind in ('r', 'p') and not c.relispartition and c.relnamespace = current_schema()::regnamespace"
+    )
+    one = {row for row in file.rows(in_file) if not row[0].startswith("search")}
+    two = {row for row in server.rows(in_server) if row[0] != "search"}
+    assert one - two == set()
+    own = {"claims", "migrations"}
+    assert {row for row in two - one if row[0] not in own} == {("sources", "reader"), ("sources", "author")}
 
 
 # ── what a text column does not take ─────────────────────────────────────────────────────────────────────────────────
@@ -533,6 +548,19 @@ def test_nobody_elses_copy_takes_the_place_of_an_original(store: PostgresStore, 
     assert [event.origin for event in store.events("toy:s")] == [None]
     assert store.bodies("toy:s") == {0: "one"}
     assert store.bodies("toy:aaa") == {0: "forged"}
+
+
+def test_what_someone_means_by_a_session_is_copied_with_it(
+    store: PostgresStore, bob: PostgresStore, server: Server, toy: Toy, tmp_path: Path, config: Config
+) -> None:
+    put(store, toy, tmp_path / "ann/s.jsonl", line(id="a", text="one"), line(id="b", up="a", text="two"))
+    put(bob, toy, tmp_path / "bob/s.jsonl", line(id="a", text="one"))
+    with closing(PostgresStore(server.make_schema(), machine="lap", author="bob")) as there:
+        copying.copy(store, there)
+        put(there, toy, tmp_path / "bob/s.jsonl", line(id="c", up="a", text="three"))
+        assert sorted(there.bodies("toy:s").values()) == ["one", "three", "two"]
+        assert list(content(there)) == ["toy:s"]
+        assert is_right(there, config) == []
 
 
 # ── months ───────────────────────────────────────────────────────────────────────────────────────────────────────────

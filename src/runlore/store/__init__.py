@@ -536,6 +536,12 @@ class Store(Digests, Provable, Retention, Protocol):
     def take_rest(self, source: int, records: Sequence[Row], skips: Sequence[Row], aliases: Sequence[Row]) -> None:
         """Keeps what another store has of a source, by its number here, instead of what is here of it: rows without that number."""
 
+    def claims(self) -> list[Row]:
+        """(author, uid, number of the session that they mean by it), where that is not a session of their own of this uid."""
+
+    def take_claims(self, rows: Sequence[Row]) -> None:
+        """The same from another store, with the numbers that the sessions have here."""
+
     def take_tombstones(self, rows: Sequence[tuple[str, str]]) -> None:
         """(uid, when) of what was forgotten elsewhere: it is not taken in here."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, cast
@@ -12,7 +12,7 @@ import msgspec
 
 from ..errors import StoreError
 from ..model import parse_time
-from . import Store, Taken
+from . import Row, Store, Taken
 from ._postgres_check import PostgresChecker
 from ._postgres_put import clean_row, clean_stream, month_of
 from ._postgres_read import Seen
@@ -58,6 +58,15 @@ class PostgresTaker(PostgresChecker, Taker):
     def _take_events(self, number: int, taken: Taken) -> None:
         flavor = taken.session["flavor"]
         self.db.copy("events", [clean_row([number, *row], flavor) for row in taken.events])
+
+    def claims(self) -> list[Row]:
+        return self._all("select author, uid, session from claims order by author, uid")
+
+    def take_claims(self, rows: Sequence[Row]) -> None:
+        with self.transaction():
+            self._lock_for_writing()
+            for author, uid, session in rows:
+                self._claim(author, uid, session)
 
     def backup(self, path: Path, step: Callable[[int, int], None] | None = None) -> None:
         """To a file that is a store by itself."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from . import Taken
+from . import Row, Taken
 from ._sql_check import Checker
 from ._sql_put import INSERT_EVENT, PUT_RECORDS
 from .digest_rows import ERROR
@@ -104,6 +104,12 @@ class Taker(Checker):
             self.db.executemany(PUT_RECORDS, ((source, *row) for row in records))
             self.db.executemany("insert or ignore into skips values (?, ?, ?)", ((source, *row) for row in skips))
             self.db.executemany("insert or ignore into aliases values (?, ?, ?, ?)", ((source, *row) for row in aliases))
+
+    def claims(self) -> list[Row]:
+        return []  # In a file all sessions are one author's.
+
+    def take_claims(self, rows: Sequence[Row]) -> None:
+        """There is nobody else to claim anything."""
 
     def take_tombstones(self, rows: Sequence[tuple[str, str]]) -> None:
         with self.transaction():

@@ -24,6 +24,8 @@ PRICE = ("usd", "basis", "price_source", "price_since", "price_match", "price_na
 COPIED = frozenset("sessions sources streams skips tombstones events segments natives aliases records calls digests errors".split())
 MADE_AGAIN = frozenset({"search", "sums"})
 """Tables that follow from the others."""
+STATE = "content_hash, last_seq, ingested_at, analyzed_at, evicted_at, usd, pinned, name, tags, note"
+"""What is another when something of a session is."""
 
 Progress = Callable[[int, int], None]
 
@@ -43,8 +45,8 @@ def copy(source: Store, target: Store, progress: Progress | None = None) -> Copi
     done = Copied()
     with source.snapshot():
         numbers = _sources(source, target)
-        wanted = source.rows("select number, uid, content_hash, last_seq, ingested_at, analyzed_at, usd from sessions order by number")
-        known = {row[0]: row[1:] for row in target.rows("select uid, content_hash, last_seq, ingested_at, analyzed_at, usd from sessions")}
+        wanted = source.rows(f"select number, uid, {STATE} from sessions order by number")
+        known = {row[0]: row[1:] for row in target.rows(f"select uid, {STATE} from sessions")}
         sessions: dict[int, int] = {}
         for at, (number, uid, *state) in enumerate(wanted):
             if known.get(uid) == tuple(state):
@@ -59,6 +61,7 @@ def copy(source: Store, target: Store, progress: Progress | None = None) -> Copi
             if progress:
                 progress(at + 1, len(wanted))
         _rest(source, target, numbers, sessions)
+        target.take_claims([(author, uid, sessions[number]) for author, uid, number in source.claims()])
         target.take_tombstones([(uid, when) for uid, when in source.rows("select uid, forgotten_at from tombstones")])
     return done
 
