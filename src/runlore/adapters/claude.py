@@ -37,7 +37,7 @@ class Adapter(JsonLines):
     name = "claude"
     label = "Claude Code"
     version = 3
-    roots = (
+    roots: tuple[str, ...] = (
         "$CLAUDE_PROJECTS_DIR",
         "$CLAUDE_CONFIG_DIR/projects",
         "~/.claude/projects",
@@ -46,6 +46,7 @@ class Adapter(JsonLines):
     )
     keeps_days = 30  # The default of its setting cleanupPeriodDays.
     marker = b"<persisted-output>"
+    command = "claude"
 
     def discover(self, root: Path) -> Iterator[Source]:
         """Sources of sessions carry the ids of the subagents that have a file: what the session mirrors of them is then a copy."""
@@ -89,9 +90,9 @@ class Adapter(JsonLines):
 
     def resume(self, session: Session) -> list[str] | None:
         """A subagent cannot be taken up alone: its session is. To be run in the session's folder."""
-        return ["claude", "--resume", session.native_session_id.partition("/")[0]]
+        return [self.command, "--resume", session.native_session_id.partition("/")[0]]
 
-    def integration(self) -> Integration:
+    def integration(self) -> Integration | None:
         from ._claude.integration import made
 
         return made
