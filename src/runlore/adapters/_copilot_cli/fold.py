@@ -15,7 +15,7 @@ from .. import Facts, Normalized, Source
 from .._calls import came, describe, opened
 from .._fold import keep, load
 from .._pick import pick
-from .._stream import CALLS, REPEATS, Call, Fold, State, Stream, identifier
+from .._stream import CALLS, REPEATS, Call, Fold, State, identifier
 from . import words
 from .tokens import Counts
 
@@ -38,6 +38,7 @@ class Agent(msgspec.Struct, array_like=True):
     relation: Relation | None = "subagent"
     cwd: str | None = None
     branch: str | None = None
+    repo: str | None = None
 
 
 class Log(State):
@@ -57,6 +58,7 @@ class Log(State):
     """How much output was counted of a call of the model."""
     thought: bytes = b""
     """A hash of the last reasoning that was told."""
+    repo: str | None = None
     has_title: bool = False
     """Whether the file about the session has one: it is read every time, and the log is not."""
 
@@ -86,7 +88,7 @@ class Sessions(Fold[Log]):
         keep(repeats, key, again + 1, REPEATS)
         super().identify(f"{native}~{again + 1}" if again else native)
 
-    def stream(self) -> Stream:
+    def stream(self) -> Log | Agent:
         return self.state if self.agent is None else self.known(self.agent)
 
     def current(self) -> str:
@@ -97,7 +99,7 @@ class Sessions(Fold[Log]):
 
     def known(self, call: str) -> Agent:
         if call not in self.state.agents:
-            keep(self.state.agents, call, Agent(cwd=self.state.cwd, branch=self.state.branch), AGENTS)
+            keep(self.state.agents, call, Agent(cwd=self.state.cwd, branch=self.state.branch, repo=self.state.repo), AGENTS)
         return self.state.agents[call]
 
     def named(self, native: str) -> str:
@@ -111,6 +113,7 @@ class Sessions(Fold[Log]):
         self.name(title, 2)
         state.cwd = state.cwd or about.get("cwd", "")[:4096] or None
         state.branch = state.branch or about.get("branch", "")[:200] or None
+        state.repo = state.repo or about.get("repository", "")[:200] or None
 
     # Calls.
 
@@ -148,12 +151,14 @@ class Sessions(Fold[Log]):
     def finish(self) -> Normalized:
         out = super().finish()
         own = self.uid(self.session()) if self.state.records else ""
+        if own:
+            out.facts[own] = msgspec.structs.replace(out.facts[own], repo=self.state.repo)
         for call, title in self.touched.items():
             agent = self.state.agents.get(call) or Agent()
             name = f"{self.session()}/agent-{call}"
             shown, rank = (agent.name, 2) if agent.name else (title, 1 if title else 0)
             out.facts[self.uid(name)] = Facts(
-                native_session_id=name, title=shown, title_rank=rank, cwd=agent.cwd, git_branch=agent.branch,
+                native_session_id=name, title=shown, title_rank=rank, cwd=agent.cwd, repo=agent.repo, git_branch=agent.branch,
                 model=agent.model, parent_uid=own, relation="subagent", parent_call=call,
             )  # fmt: skip
         return out

@@ -12,7 +12,7 @@ from .._fold import keep
 from .._pick import clean, moment, number, pick, time_of
 from .._tools import key_values, one_line, text_of
 from . import words
-from .fold import AGENTS, UUID, Agent, Log
+from .fold import AGENTS, UUID
 from .timeline import Timeline
 from .tokens import Counts, counts_of, unaccounted
 
@@ -88,10 +88,14 @@ class Reader(Timeline):
         self.emit("lifecycle", "", "session.start", f"session started, version {version}" if version else "session started", "system")
         state.has_begun = True
 
-    def place(self, data: dict[str, Any]) -> None:
+    def place(self, data: dict[str, Any]) -> str | None:
+        """Where the session is from here on; it belongs to the folder where it began."""
         state, context = self.state, pick(data, "context", of=dict) or data
-        state.cwd = (pick(context, "cwd", of=str) or "")[:4096] or state.cwd
+        here = (pick(context, "cwd", of=str) or "")[:4096] or None
+        state.cwd = state.cwd or here
         state.branch = (pick(context, "branch", of=str) or "")[:200] or state.branch
+        state.repo = state.repo or (pick(context, "repository", of=str) or "")[:200] or None
+        return here
 
     def resume(self, data: dict[str, Any]) -> None:
         self.place(data)
@@ -99,10 +103,8 @@ class Reader(Timeline):
         self.emit("lifecycle", "", "session.resume", "session resumed", "system")
 
     def moved(self, data: dict[str, Any]) -> None:
-        self.place(data)
-        self.emit(
-            "lifecycle", key_values(data), "session.context_changed", None, "system", cwd=self.state.cwd, git_branch=self.state.branch
-        )
+        here = self.place(data)
+        self.emit("lifecycle", key_values(data), "session.context_changed", None, "system", cwd=here, git_branch=self.state.branch)
 
     def model_changed(self, data: dict[str, Any]) -> None:
         model, before = pick(data, "newModel", of=str), self.state.model
@@ -209,10 +211,7 @@ class Reader(Timeline):
     def message(self, data: dict[str, Any]) -> None:
         stream = self.stream()
         model = pick(data, "model", of=str)
-        if isinstance(stream, Agent):
-            stream.model = model or stream.model
-        else:
-            self.state.model = model or self.state.model
+        stream.model = model or stream.model
         if thought := pick(data, "reasoningText", of=str):
             self.think(thought, "assistant.message/reasoning")
         if text := text_of(data.get("content")):
@@ -220,8 +219,7 @@ class Reader(Timeline):
         requests = pick(data, "toolRequests", of=list) or []
         for request in requests:
             self.call(request, pick(request, "name", of=str), pick(request, "toolCallId", of=str))
-        if isinstance(stream, Agent | Log):
-            stream.is_busy = bool(requests)
+        stream.is_busy = bool(requests)
         if not self.count and not requests and not thought:
             self.merge("empty")
         self.said(data, model)
@@ -241,7 +239,7 @@ class Reader(Timeline):
     def turned(self, data: dict[str, Any]) -> None:
         """A turn is one request; the last one asks for no tools."""
         stream = self.stream()
-        if isinstance(stream, Agent | Log) and not stream.is_busy and stream.last is not None:
+        if not stream.is_busy and stream.last is not None:
             self.emit("completion", "", "assistant.turn_end", "turn ended", "assistant")
         else:
             self.merge("assistant.turn_end")
