@@ -391,7 +391,15 @@ def _is_stored(adapter: Adapter, source: Source, state: SourceState | None, sett
 
 
 # ── what there is ────────────────────────────────────────────────────────────────────────────────────────────────────
-FACETS = {"agent": "flavor", "repo": "repo", "branch": "git_branch", "model": "model", "outcome": "outcome", "machine": "machine"}
+FACETS = {
+    "agent": "flavor",
+    "repo": "repo",
+    "branch": "git_branch",
+    "model": "model",
+    "outcome": "outcome",
+    "quality": "quality",
+    "machine": "machine",
+}
 """What sessions can be chosen by, and the column that says it."""
 
 

@@ -149,6 +149,15 @@ def _trend(rows: Sequence[SessionError], now: datetime) -> Trend:
     return "rising" if recent > 1.5 * earlier else "falling" if earlier > 1.5 * recent else "steady"
 
 
+def one(store: Store, fingerprint: str, now: datetime) -> tuple[Recurring, list[SessionError]] | None:
+    """All that is known of an error, and every session that has it, latest first; None when none has."""
+    chosen = Filter(parents_only=False)
+    groups = _by_fingerprint(store.errors_seen(chosen, [fingerprint]))
+    if fingerprint not in groups:
+        return None
+    return _recurring(store, groups[fingerprint], store.spent_on(chosen, [fingerprint]), now), groups[fingerprint]
+
+
 # ── what fixed it ────────────────────────────────────────────────────────────────────────────────────────────────────
 def _fixes(store: Store, rows: Sequence[SessionError]) -> list[KnownFix]:
     known = [row for row in rows if row.how is not None and row.confidence >= SHOWN_FROM]

@@ -28,8 +28,9 @@ pytestmark = needs_chromium
 
 OFFLINE = "claude:21636369-8b52-4b4a-97b7-50923ceb3ffd"
 PAGES = [
-    "/", "/?by=agent&show=tokens", "/sessions", "/sessions?q=test", "/sessions?q=zzqxnever", f"/s/{SHOP}", f"/s/{OFFLINE}?branch=1",
-    "/usage?since=all", "/usage?by=session&since=all", "/usage/doubts", f"/usage/explain/{SHOP}", "/live", "/live/{run}", "/agents",
+    "/", "/?by=agent&show=tokens", "/sessions", "/sessions?q=test", "/sessions?q=zzqxnever", "/errors", "/errors?least=1", f"/s/{SHOP}",
+    f"/s/{OFFLINE}?branch=1", "/usage?since=all", "/usage?by=session&since=all", "/usage/doubts", f"/usage/explain/{SHOP}", "/live",
+    "/live/{run}", "/agents",
 ]  # fmt: skip
 
 

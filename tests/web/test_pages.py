@@ -19,6 +19,7 @@ from runlore.live import SessionStore
 from runlore.store import open_store
 from runlore.usage import Zone
 from runlore.web._charts import REST, bars, heatmap, stacked
+from runlore.web._kept import Kept
 from runlore.web.used import asked, without_gaps
 from tests.toy import Toy, line
 from tests.web.conftest import SHOP, Client, serving
@@ -220,3 +221,48 @@ def test_a_page_that_listens_is_told_when_a_session_grew(home: Path, toy: Toy) -
             lines = [told.readline() for _ in range(3)]
         assert b"event: changed\n" in lines
         assert b'"events":2' in b"".join(lines)
+
+
+# ── errors ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+def test_errors_are_ranked_with_what_fixed_them(client: Client) -> None:
+    page = client.get("/errors?least=1")
+    assert "NameError: name &#39;Callable&#39; is not defined" in page
+    assert "No error was met twice" in client.get("/errors")
+    (first, *_) = re.findall(r'href="(/errors/[0-9a-f]+)"', page)
+    fault = client.get(first)
+    assert '<span class="add">' in fault
+    assert re.search(rf'href="/s/{SHOP}#\d+"', fault)
+    assert client.ask("/errors/0123456789abcdef").status == 404
+
+
+def test_a_pasted_error_is_answered_with_what_fixed_it(client: Client) -> None:
+    known = client.get("/errors?q=Traceback:%0AModuleNotFoundError:+No+module+named+%27redis%27")
+    assert "Known:" in known
+    assert "uv add redis" in known
+    assert "Never seen" in client.get("/errors?q=FrobnicationError:+the+zork+is+missing")
+    assert client.ask("/errors?since=whenever").status == 400
+
+
+def test_an_error_in_a_session_leads_to_its_fix_and_to_where_else_it_was_met(client: Client) -> None:
+    page = client.get(f"/s/{SHOP}")
+    assert re.search(r'fixed by a change at <a href="#\d+">', page)
+    assert re.search(r'href="/errors/[0-9a-f]+">where else it was met', page)
+
+
+def test_what_would_leave_is_shown_and_nothing_does(client: Client, demo: Config) -> None:
+    assert "Nothing leaves" in client.get("/agents")
+    (demo.home / "config.toml").write_text("[retain]\nmax_age_days = 1\n")
+    assert "text stays 1 days" in client.get("/agents")
+    assert "would leave" in client.get("/agents/retention")
+    assert "would leave" in client.get("/agents/retention")
+
+
+def test_an_answer_is_kept_until_the_store_changes(demo: Config) -> None:
+    kept, made = Kept(), []
+    with closing(open_store(demo.store)) as store:
+        for _ in range(2):
+            kept.get(store, "a question", lambda: made.append(1))
+        assert len(made) == 1
+        store.forget([SHOP], NOW)
+        kept.get(store, "a question", lambda: made.append(1))
+        assert len(made) == 2

@@ -16,7 +16,7 @@ from ..export.pages import environment
 from ..store import Store
 from ._files import VERSION
 
-PAGES = (("/", "Home"), ("/sessions", "Sessions"), ("/usage", "Usage"), ("/live", "Live"), ("/agents", "Agents"))
+PAGES = (("/", "Home"), ("/sessions", "Sessions"), ("/errors", "Errors"), ("/usage", "Usage"), ("/live", "Live"), ("/agents", "Agents"))
 """In the bar at the top."""
 
 

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from .. import config as settings
-from .. import doctor, query
+from .. import doctor, query, retain
 from ..config import Config
 from ..store import Store
 from ._view import lent, render
@@ -37,12 +37,20 @@ def stored(store: Store, config: Config, now: datetime) -> Stored:
     )
 
 
+def preview(store: Store, config: Config, now: datetime) -> retain.Plan | None:
+    """What would leave by the settings, if it were done now; None when they let nothing go."""
+    soft, days = config.retain.soft_bytes, config.retain.max_age_days
+    if soft is None and days is None:
+        return None
+    return retain.by_policy(store.weights(), store.bulks(), used=store.used_bytes(), now=now, soft=soft, max_age_days=days)
+
+
 def page(request: Request) -> Response:
     with lent(request) as (store, config):
         found = stored(store, config, datetime.now(UTC))
         present = [agent for agent in found.agents if agent.sessions or agent.is_there]
         absent = [agent for agent in found.agents if agent not in present]
-        return render(request, "agents.html", found=found, present=present, absent=absent)
+        return render(request, "agents.html", found=found, present=present, absent=absent, retain=config.retain)
 
 
 def examine() -> doctor.Report:
@@ -58,4 +66,10 @@ def examined(request: Request) -> Response:
     return render(request, "_doctor.html", report=report, about=about)
 
 
-routes = [Route("/agents", page), Route("/agents/doctor", examined)]
+def retention(request: Request) -> Response:
+    """What would leave the store by the settings. Nothing does."""
+    with lent(request) as (store, config):
+        return render(request, "_retention.html", plan=preview(store, config, datetime.now(UTC)))
+
+
+routes = [Route("/agents", page), Route("/agents/retention", retention), Route("/agents/doctor", examined)]

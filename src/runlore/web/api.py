@@ -23,12 +23,15 @@ from ..errors import RunloreError
 from ..export.outline import Turn, bodies_of
 from ..live.skills import Rate
 from ..model import Session, SessionEvent
+from ..recurring import Answer, Recurring
+from ..retain import Plan
 from ..store import SessionLine, Store
+from ..store.digests import SessionError
 from ..timeline import Branch, seen_by_model
 from ..usage import Row, Spent, Zone
 from ..usage.explain import Check, Explanation, check, explain
 from ..usage.waste import wasted
-from . import agents, home, lives, session, sessions, used
+from . import agents, failures, home, lives, session, sessions, used
 from ._charts import Stack
 from ._view import lent
 from .home import Active
@@ -110,6 +113,11 @@ class SeenAnswer(msgspec.Struct, frozen=True, kw_only=True):
     event: SessionEvent
     is_cleared: bool
     body: str
+
+
+class ErrorAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    error: Recurring
+    sessions: list[SessionError]
 
 
 class UsageAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -210,6 +218,18 @@ def get_found(request: Request, store: Store, _: Config) -> list[engine.EventHit
     return session.places(store, session.uid_of(request, store), request.query_params.get("q", ""))
 
 
+def get_errors(request: Request, store: Store, _: Config) -> Answer:
+    """Errors that keep coming back; with `q` what is known of the error that this text tells of."""
+    now = datetime.now(UTC)
+    return failures.find(store, *failures.asked(request.query_params, now), now)
+
+
+def get_error(request: Request, store: Store, _: Config) -> ErrorAnswer:
+    """One error: every session that has it, and what made it go away."""
+    error, met = failures.known(store, request.path_params["fingerprint"])
+    return ErrorAnswer(error=error, sessions=met)
+
+
 def get_usage(request: Request, store: Store, config: Config) -> UsageAnswer:
     """What was used and what it cost, `by` day, model, agent, project, session and more."""
     zone, now = Zone(), datetime.now(UTC)
@@ -262,6 +282,11 @@ def get_agents(_: Request, store: Store, config: Config) -> agents.Stored:
     return agents.stored(store, config, datetime.now(UTC))
 
 
+def get_retention(_: Request, store: Store, config: Config) -> Plan | None:
+    """What would leave the store by the settings; null when they let nothing go."""
+    return agents.preview(store, config, datetime.now(UTC))
+
+
 def get_doctor(_: Request, __: Store, ___: Config) -> doctor.Report:
     """What the doctor says of a sample of the store."""
     return agents.examine()
@@ -285,6 +310,8 @@ ENDPOINTS = [
     Endpoint("/context/{uid:path}", get_context, list[SeenAnswer], ("seq",)),
     Endpoint("/raw/{uid:path}", get_raw, list[str], ("seq",)),
     Endpoint("/find/{uid:path}", get_found, list[engine.EventHit], ("q",)),
+    Endpoint("/errors", get_errors, Answer, failures.NAMES),
+    Endpoint("/errors/{fingerprint}", get_error, ErrorAnswer),
     Endpoint("/usage", get_usage, UsageAnswer, used.NAMES),
     Endpoint("/usage/waste", get_waste, WasteAnswer, used.NAMES),
     Endpoint("/usage/doubts", get_doubts, Check, used.NAMES),
@@ -293,6 +320,7 @@ ENDPOINTS = [
     Endpoint("/live/{id}", get_run, lives.Run, ("from", "to")),
     Endpoint("/skills", get_skills, list[Rate]),
     Endpoint("/agents", get_agents, agents.Stored),
+    Endpoint("/retention", get_retention, Plan | None),
     Endpoint("/doctor", get_doctor, doctor.Report),
 ]
 ROOT = "/api/v1"

@@ -16,13 +16,15 @@ from starlette.types import ASGIApp
 from ..errors import Ambiguous, ModelError, NotFound, RunloreError, SessionNotFound, StoreMissing
 from ..lending import Stores
 from ..search import QueryError
-from . import _files, agents, api, events, home, lives, login, session, sessions, taken, used
+from . import _files, agents, api, events, failures, home, lives, login, session, sessions, taken, used
 from ._guard import Door, Guard
+from ._kept import Kept
 from ._view import render
 
 ROUTES = [
     *api.routes,
     *home.routes,
+    *failures.routes,
     *used.routes,
     *lives.routes,
     *agents.routes,
@@ -56,7 +58,7 @@ def make_app(door: Door | None = None) -> ASGIApp:
     middleware = [Middleware(GZipMiddleware, minimum_size=1024, compresslevel=5)]
     handlers = {RunloreError: refuse, HTTPException: refuse, Exception: fail}
     app = Starlette(routes=ROUTES, middleware=middleware, exception_handlers=handlers, lifespan=lifespan)
-    app.state.stores, app.state.door = Stores(), door or Door()
+    app.state.stores, app.state.door, app.state.kept = Stores(), door or Door(), Kept()
     return Guard(app, app.state.door)
 
 

@@ -18,6 +18,7 @@ from ..store import CallFilter, Filter, SessionLine, Store
 from ..usage import Row, Spent, Zone
 from ._charts import Stack, bars, heatmap, stacked
 from ._view import lent, render
+from .failures import recurring_errors
 from .lives import LiveLine, running_runs
 from .session import RUNNING
 
@@ -25,6 +26,7 @@ RECENT = timedelta(hours=24)
 SHOWN = 6
 """Sessions under what runs now."""
 DAYS = 30
+ERRORS = 5
 WEEKS = 53
 STALE = timedelta(hours=1)
 """What was last written so long ago, and its process is still there, waits for someone."""
@@ -102,6 +104,7 @@ def page(request: Request) -> Response:
     with lent(request) as (store, config):
         zone, now = Zone(), datetime.now(UTC)
         found = home(store, config, by, now, zone)
+        errors = recurring_errors(request, store, now)
         chart, say = (found.daily_tokens, short) if is_tokens else (found.daily_usd, usd)
         what = "Tokens" if is_tokens else "Cost"
         last = zone.today(now)
@@ -110,6 +113,7 @@ def page(request: Request) -> Response:
             request,
             "home.html",
             home=found,
+            errors=[error for error in errors if error.trend != "gone"][:ERRORS] or errors[:ERRORS],
             names=query.names(store, [one.session.uid for one in found.active]),
             is_tokens=is_tokens,
             chart=chart,

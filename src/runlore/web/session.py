@@ -14,7 +14,8 @@ from starlette.routing import Route
 
 from .. import adapters, query
 from .. import search as engine
-from ..errors import NotFound, RunloreError
+from .._findings import Fix
+from ..errors import NotFound, RunloreError, StoreError
 from ..export import images
 from ..export.outline import Block, Outline, bodies_of, texts
 from ..model import Session
@@ -111,7 +112,28 @@ def page(request: Request) -> Response:
             resume=resume_command(session),
             is_running=session.ended_at is not None and datetime.now(UTC) - session.ended_at < RUNNING,
             is_inside=False,
+            faults=faults_of(store, uid),
         )
+
+
+class Fault(msgspec.Struct, frozen=True):
+    """An error of the session as its digest knows it: what it is called, and what made it go away."""
+
+    fingerprint: str
+    fix: Fix | None
+
+
+def faults_of(store: Store, uid: str) -> dict[int, Fault]:
+    """By the event at which it was seen. Nothing where there is no digest yet, or a damaged one, which is for the doctor."""
+    try:
+        digest = store.digest(uid)
+    except StoreError:
+        return {}
+    if digest is None:
+        return {}
+    fixes = {fix.fingerprint: fix for fix in digest.fixes if fix.how is not None and fix.is_shown}
+    names = {seq: error.signature.fingerprint for error in digest.errors for seq in error.seqs}
+    return {seq: Fault(name, fixes.get(name)) for seq, name in names.items()}
 
 
 def part_with(parts: Sequence[Part], seq: int) -> int:
@@ -140,6 +162,7 @@ def part(request: Request) -> Response:
             blocks=shown,
             bodies=bodies,
             is_inside=is_inside,
+            faults=faults_of(store, uid),
             following=None if is_last or not is_inside else number(request, "n", 0) + 1,
         )
 

@@ -30,7 +30,23 @@ SORTS = {
     "duration": "time at work",
     "events": "events",
 }
-NAMES = ("q", "agent", "repo", "branch", "model", "outcome", "machine", "since", "until", "min_usd", "errors", "subagents", "sort", "page")
+NAMES = (
+    "q",
+    "agent",
+    "repo",
+    "branch",
+    "model",
+    "outcome",
+    "quality",
+    "machine",
+    "since",
+    "until",
+    "min_usd",
+    "errors",
+    "subagents",
+    "sort",
+    "page",
+)
 _LAST_WORD = re.compile(r"(?:^|\s)[^\W_][\w.-]*\Z")
 
 
@@ -72,7 +88,7 @@ def asked(params: Mapping[str, str], now: datetime) -> Asked:
     sort = given.get("sort", "ended")
     if sort not in SORTS and sort != "relevance":
         raise ModelError(f"sort={sort!r} is not one of {', '.join(SORTS)}, relevance")
-    plain = {name: given.get(name) for name in ("agent", "repo", "branch", "model", "outcome", "machine")}
+    plain = {name: given.get(name) for name in ("agent", "repo", "branch", "model", "outcome", "quality", "machine")}
     since, until = (query.moment(given[name], now) if name in given else None for name in ("since", "until"))
     chosen = Filter(
         since=since,

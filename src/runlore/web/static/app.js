@@ -62,7 +62,7 @@ document.addEventListener("click", (event) => {
 });
 
 // ── keyboard ────────────────────────────────────────────────────────────────────────────────────────────────────────
-const places = { h: "/", s: "/sessions", u: "/usage", l: "/live", a: "/agents" };
+const places = { h: "/", s: "/sessions", e: "/errors", u: "/usage", l: "/live", a: "/agents" };
 let isGoing = false;
 
 document.addEventListener("keydown", (event) => {

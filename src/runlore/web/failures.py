@@ -1,0 +1,73 @@
+"""Errors: which keep coming back, whether more or less often, where, by whom, and what fixed them. Paste one to ask about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from .. import query, recurring
+from ..errors import NotFound
+from ..recurring import Answer, Recurring
+from ..store import Filter, Store
+from ..store.digests import SessionError
+from ._view import lent, render
+
+SHOWN = 100
+NAMES = ("q", "agent", "repo", "since", "least")
+MET = 100
+"""Sessions that are listed of one error."""
+
+
+def asked(params: Mapping[str, str], now: datetime) -> tuple[dict[str, str], Filter]:
+    """Raises ModelError."""
+    given = {name: value.strip() for name in NAMES if (value := params.get(name, "")).strip()}
+    since = query.moment(given["since"], now) if "since" in given else None
+    return given, Filter(agent=given.get("agent"), repo=given.get("repo"), since=since, parents_only=False)
+
+
+def find(store: Store, given: dict[str, str], chosen: Filter, now: datetime) -> Answer:
+    """Those that keep coming back, or what is known of the error that a text tells of."""
+    if "q" in given:
+        return recurring.fixes_for(store, given["q"], chosen, now, limit=20)
+    least = int(given["least"]) if given.get("least", "").isdecimal() else 2
+    return recurring.recurring(store, chosen, now, least=min(max(1, least), 1000), limit=SHOWN)
+
+
+def known(store: Store, fingerprint: str) -> tuple[Recurring, list[SessionError]]:
+    """Raises NotFound."""
+    found = recurring.one(store, fingerprint, datetime.now(UTC))
+    if found is None:
+        raise NotFound(f"no session has an error {fingerprint!r}")
+    return found
+
+
+def recurring_errors(request: Request, store: Store, now: datetime) -> list[Recurring]:
+    """Of all sessions, for the first page."""
+    answer: Answer = request.app.state.kept.get(store, "recurring", lambda: recurring.recurring(store, Filter(), now, limit=20))
+    return answer.found
+
+
+def page(request: Request) -> Response:
+    now = datetime.now(UTC)
+    with lent(request) as (store, _):
+        given, chosen = asked(request.query_params, now)
+        question = ("errors", tuple(sorted(given.items())))
+        found = request.app.state.kept.get(store, question, lambda: find(store, given, chosen, now))
+        return render(request, "errors.html", given=given, found=found, facets=query.facets(store, 20))
+
+
+def one(request: Request) -> Response:
+    """One error: every session that has it, and what made it go away."""
+    with lent(request) as (store, _):
+        error, met = known(store, request.path_params["fingerprint"])
+        titles = store.labels([row.uid for row in met[:MET]])
+        return render(
+            request, "fault.html", error=error, met=met[:MET], titles=titles, names=query.names(store, [fix.uid for fix in error.fixes])
+        )
+
+
+routes = [Route("/errors", page), Route("/errors/{fingerprint}", one)]
