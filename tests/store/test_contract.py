@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from runlore.billing import settle
 from runlore.errors import StoreBusy, StoreError
 from runlore.model import BLOCK, MAX_UNITS, USD, Call, format_time
 from runlore.prepare import Job, Preparer, Setting
-from runlore.store import Batch, CallFilter, CallSum, Filter, Kept, PriceRow, Put, Store, open_store, sqlite
+from runlore.store import Batch, CallFilter, CallSum, Filter, Kept, PriceRow, Put, Store, _sqlite_file, open_store, sqlite
 from runlore.store.calls import hash_of
 from runlore.store.pieces import native_hash
 from tests.toy import Toy, line
@@ -340,20 +341,33 @@ def test_a_repository_is_named_whole_or_by_what_follows_its_last_slash(store: St
 
 
 @IN_A_FILE
+def test_a_store_for_reading_is_a_whole_one_when_it_is_asked_for_more(store: Store, url: str, agent: Agent) -> None:
+    agent.put(line(id="a", text="one"))
+    with closing(open_store(url, read_only=True)) as reader:
+        assert [one.uid for one in reader.sessions(Filter())] == ["toy:s1"]
+        assert not isinstance(reader, sqlite.SqliteStore)
+        assert reader.bodies("toy:s1") == {0: "one"}
+        assert isinstance(reader, sqlite.SqliteStore)
+        assert reader.check_file() == []
+        with pytest.raises(AttributeError, match="nonsense"):
+            reader.nonsense  # type: ignore[attr-defined] # noqa: B018
+
+
+@IN_A_FILE
 def test_a_store_that_cannot_be_written_can_be_read(store: Store, url: str, agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
     agent.put(line(id="a", text="one"))
     copy = Path(url).with_name("copy.db")
     store.backup(copy)
     # As root, a test may write everywhere.
     monkeypatch.setattr("os.access", lambda path, mode: False)
-    connect = sqlite._connect_as
+    connect = _sqlite_file._connect_as
 
     def connect_as(path: Path, options: str) -> apsw.Connection:
         if options == "mode=ro" and path == copy:
             raise apsw.CantOpenError("unable to open database file")
         return connect(path, options)
 
-    monkeypatch.setattr(sqlite, "_connect_as", connect_as)
+    monkeypatch.setattr(_sqlite_file, "_connect_as", connect_as)
     for place in (copy, Path(url)):  # One without a log, and one whose log is in use.
         reader = open_store(str(place), read_only=True)
         assert reader.bodies("toy:s1") == {0: "one"}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import msgspec
 
@@ -562,6 +562,11 @@ def open_store(url: str, *, read_only: bool = False, is_shared: bool = False) ->
         return PostgresStore(url, read_only=read_only, is_shared=is_shared)
     if "://" in url and not url.startswith("sqlite://"):
         raise StoreError(f"{url.split('://')[0]}:// stores are not supported; give a path, or postgresql://…")
+    path = url.removeprefix("sqlite://")
+    if read_only:
+        from ._sqlite_file import SqliteFile
+
+        return cast(Store, SqliteFile(path, read_only=True))  # It becomes one when it must.
     from .sqlite import SqliteStore
 
-    return SqliteStore(url.removeprefix("sqlite://"), read_only=read_only)
+    return SqliteStore(path)

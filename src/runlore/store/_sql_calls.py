@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from ..model import Call, format_time
 from . import Billed, CallFilter, CallSum, Filter, Kept, PriceRow
-from ._sql_read import Reader
+from ._sql_list import Lister
 from .calls import COLUMNS, PRICED, SIDECHAIN, from_row, hash_of, to_row
 
 _CALL = ", ".join(f"c.{name}" for name in COLUMNS)
@@ -93,7 +93,7 @@ _BELOW = (
 )
 
 
-class Ledger(Reader):
+class Ledger(Lister):
     """The part of a store that counts and prices."""
 
     keeps_calls: ClassVar[str] = ""

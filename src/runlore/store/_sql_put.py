@@ -18,6 +18,7 @@ from ..model import BLOCK, format_time
 from ..timeline import Tally, merge
 from . import DAMAGED, OVERTAKEN, Batch, Piece, Put, Segment, SourceState, StreamState
 from ._sql_calls import Ledger
+from ._sql_read import Reader
 from .copies import Copies
 from .pieces import (
     FLAGS,
@@ -53,7 +54,7 @@ PUT_RECORDS = (
 INSERT_EVENT = f"insert into events values (?{', ?' * 14})"
 
 
-class Writer(Ledger):
+class Writer(Reader, Ledger):
     """The part of a store that puts."""
 
     source_key: ClassVar[tuple[str, ...]] = ("agent", "path")

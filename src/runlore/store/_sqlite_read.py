@@ -2,39 +2,23 @@
 
 from __future__ import annotations
 
-from array import array
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
 
-import apsw
 import msgspec
 
 from ..errors import StoreError
 from . import SegmentEvent
 from ._sql_read import Reader
+from ._sqlite_list import SqliteLister
 from .pieces import ERROR, segment_event, unpack
 
 
-class SqliteReader(Reader):
+class SqliteReader(SqliteLister, Reader):
     """The reading part of `SqliteStore`."""
 
-    db: apsw.Connection
-    instr = "instr"
-    has_bytes = "instr({}, ?) > 0"
-    epoch_of = "unixepoch({})"
     _sizes: tuple[tuple[int, int], dict[int, int]] | None = None
-
-    def ids(self, numbers: Iterable[int]) -> Any:
-        return apsw.carray(array("q", numbers))
-
-    def glob(self, column: str, pattern: str, *, is_part: bool = False) -> tuple[str, str]:
-        is_plain = is_part and not any(char in pattern for char in "*?[")
-        return f"{column} glob ?", f"*{pattern}*" if is_plain else pattern
-
-    def _columns(self) -> list[str]:
-        return [name for (name,) in self._all("select name from pragma_table_info('sessions')")]
 
     def _file_bytes(self) -> int:
         return int(self.db.pragma("page_count") * self.db.pragma("page_size"))

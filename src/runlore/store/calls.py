@@ -9,7 +9,7 @@ import msgspec
 
 from ..model import Call, format_time, parse_time
 from . import Kept
-from .pieces import native_hash
+from .natives import native_hash
 
 SIDECHAIN, SUM = 1, 2
 

@@ -20,6 +20,8 @@ from ..errors import StoreError
 from ..model import BLOCK, KINDS, SessionEvent, Tests, Usage, format_time, is_own, parse_time, shorten
 from ..timeline import Tally
 from . import Piece, Segment, SegmentEvent, StreamState, Tail
+from .natives import hidden_id as hidden_id
+from .natives import native_hash as native_hash
 from .words import index_text, mark
 
 SEGMENT_BYTES = 64 * 1024
@@ -83,22 +85,6 @@ _packers = _Packers()
 def column_of(kind: str) -> str:
     """The column of the index that has the bodies of this kind."""
     return ("prompt", "reply", "tool")[_COLUMN.get(kind, 2)]
-
-
-def native_hash(flavor: str, native_id: str) -> int:
-    """A signed 64-bit number for a native id: what the store finds it by."""
-    if native_id.startswith(_HIDDEN) and len(native_id) == len(_HIDDEN) + 16:
-        return int.from_bytes(bytes.fromhex(native_id[len(_HIDDEN) :]), "little", signed=True)
-    digest = blake2b(f"{flavor}:{native_id}".encode("utf-8", "replace"), digest_size=8).digest()
-    return int.from_bytes(digest, "little", signed=True) or 1
-
-
-_HIDDEN = "hidden="
-
-
-def hidden_id(flavor: str, native_id: str) -> str:
-    """A name for a native id that must not be stored as it is, with the same hash."""
-    return _HIDDEN + native_hash(flavor, native_id).to_bytes(8, "little", signed=True).hex()
 
 
 def make_row(event: SessionEvent, seq: int, parent_seq: int | None, original: int | None = None) -> list[Any]:

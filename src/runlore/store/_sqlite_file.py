@@ -1,0 +1,155 @@
+"""How the file of a SQLite store is opened, and its transactions: with it all that lists and reports ask of one.
+
+The rest is a dozen modules. A store that is opened for reading has them when something of theirs is first asked for.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import apsw
+
+from ..errors import StoreBusy, StoreError, StoreTooNew
+from ._sql import migrations
+from ._sql_calls import Ledger
+from ._sqlite_list import SqliteLister
+
+MIGRATIONS = Path(__file__).parent / "migrations"
+
+
+class SqliteFile(SqliteLister, Ledger):
+    """See `Store`. What is not here is in `SqliteStore`, and asking for it makes this one: importing it takes 6 ms, which is
+    a tenth of all that a list or a report takes."""
+
+    machine: str | None = None
+
+    def __init__(self, path: str, *, read_only: bool = False) -> None:
+        self.path = Path(path).expanduser()
+        self.url = str(self.path)
+        self._again: dict[int, Any] = {}
+        self._to_sum = set()
+        self._depth = 0
+        try:
+            if not read_only:
+                self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                # Made by us first, because SQLite would make it readable by everyone.
+                os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
+            elif not self.path.exists():
+                raise StoreError(f"{self.path}: there is no store yet; run `runlore sync` first")
+            self.db = _connect(self.path) if read_only else apsw.Connection(self.url)
+            self._set_up(read_only)
+        except (apsw.NotADBError, apsw.CorruptError) as error:
+            raise StoreError(f"{self.path} is damaged ({error}); put a backup there, or move it away and run `runlore sync`") from None
+        except apsw.Error as error:
+            raise StoreError(f"{self.path}: {error}") from None
+        except OSError as error:
+            raise StoreError(f"{self.path}: {error.strerror}") from None
+
+    def _set_up(self, read_only: bool) -> None:
+        self.db.set_busy_timeout(10_000)
+        version = self.db.pragma("user_version")
+        if version == 0:
+            # Asked again: another process may just have made it ours.
+            if self._one("select 1 from sqlite_schema limit 1") and self.db.pragma("user_version") == 0:
+                raise StoreError(f"{self.path} is a database of something else; name another file for the store")
+            if read_only:
+                raise StoreError(f"{self.path}: there is no store yet; run `runlore sync` first")
+            # These two shape the file and must come before its first table.
+            self.db.pragma("page_size", 8192)
+            self.db.pragma("auto_vacuum", 2)
+            self.db.pragma("journal_mode", "wal")
+        self.db.pragma("synchronous", 1)
+        self.db.pragma("cache_size", -64 * 1024)
+        self.db.pragma("temp_store", 2)
+        if read_only:
+            self.db.pragma("query_only", 1)
+        self._migrate(version, read_only)
+
+    def _migrate(self, version: int, read_only: bool) -> None:
+        newest = max(int(name[:4]) for name in os.listdir(MIGRATIONS) if name[:4].isdecimal())
+        if version > newest:
+            raise StoreTooNew(f"{self.path} was made by a newer runlore (format {version}, this one knows {newest}); update runlore")
+        if version == newest:
+            return
+        if read_only:
+            raise StoreError(f"{self.path} is of an older format; run `runlore sync` once to bring it up to date")
+        for number, sql in migrations(MIGRATIONS):
+            if number > version:
+                with self.transaction():
+                    # Another process may have done it while this one waited for the lock.
+                    if self.db.pragma("user_version") < number:
+                        self.db.execute(sql)
+                        self.db.pragma("user_version", number)
+        if version == 0:
+            # A large hash before the index is flushed means fewer, larger pieces to merge (measured: 1.3 × as fast).
+            self.db.execute("insert into search(search, rank) values ('hashsize', 16777216)")
+            # Merging 16 pieces at a time instead of 4 writes each word half as often (1.2 × as fast), and a search looks at a few more.
+            self.db.execute("insert into search(search, rank) values ('automerge', 16)")
+
+    def close(self) -> None:
+        self.db.close()
+
+    # ── transactions and locks ───────────────────────────────────────────────────────────────────────────────────────
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        if self._depth:
+            yield
+            return
+        try:
+            self.db.execute("begin immediate")
+        except apsw.BusyError:
+            raise StoreBusy(f"{self.path}: another process is writing; try again in a moment") from None
+        self._depth = 1
+        try:
+            yield
+            self._sum_up()
+            self.db.execute("commit")
+        except BaseException as error:
+            self._to_sum.clear()
+            if self.db.in_transaction:
+                self.db.execute("rollback")
+            if isinstance(error, apsw.FullError):
+                raise StoreError(f"{self.path}: the disk is full; nothing of this step was kept, what came before is safe") from None
+            if isinstance(error, apsw.IOError):
+                raise StoreError(f"{self.path}: {error}; nothing of this step was kept") from None
+            raise
+        finally:
+            self._depth = 0
+
+    if not TYPE_CHECKING:  # Who checks types knows all methods of the store.
+
+        def __getattr__(self, name: str) -> Any:
+            from .sqlite import SqliteStore
+
+            if isinstance(self, SqliteStore) or name.startswith("__"):
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            self.__class__ = SqliteStore
+            return getattr(self, name)
+
+
+def _connect(path: Path) -> apsw.Connection:
+    """For reading. Where we may write, SQLite keeps the index of its log beside the file, as for every reader. Where we may not,
+    a log is read as it is; and where there is none, as beside a copy on a medium that cannot be written, the file alone."""
+    if os.access(path, os.W_OK) and os.access(path.parent, os.W_OK):
+        return apsw.Connection(str(path))
+    log = Path(f"{path}-wal")
+    try:
+        return _connect_as(path, "mode=ro")
+    except (apsw.CantOpenError, apsw.ReadOnlyError):
+        if log.exists() and log.stat().st_size:
+            raise StoreError(f"{path}: its last writes are in {log.name} and cannot be read here; copy both elsewhere") from None
+    return _connect_as(path, "mode=ro&immutable=1")
+
+
+def _connect_as(path: Path, options: str) -> apsw.Connection:
+    db = apsw.Connection(f"{path.absolute().as_uri()}?{options}", flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
+    try:
+        db.execute("select 1 from sqlite_schema").fetchall()  # Only now the files are opened.
+    except apsw.Error:
+        db.close()
+        raise
+    return db
