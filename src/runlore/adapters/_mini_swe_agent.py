@@ -12,11 +12,12 @@ import msgspec
 from .. import model as api
 from .._hash import blake2b
 from ..errors import ReadError
-from . import Source
+from . import Normalized, Source
 from ._calls import came, describe
 from ._fold import load
 from ._pick import clean, moment, number, pick
 from ._stream import Fold, State, identifier
+from ._swe_agent import with_task
 from ._tools import text_of
 
 CARRY = 1
@@ -290,6 +291,9 @@ class Reader(Fold[Memory]):
             return
         self.identify(f"{self.session()}/end")
         self.ended(status, pick(info, "submission", of=str) or "")
+
+    def finish(self) -> Normalized:
+        return with_task(super().finish())
 
 
 def _is_answer(value: dict[str, Any]) -> bool:

@@ -12,7 +12,7 @@ import msgspec
 
 from .. import model as api
 from ..errors import ReadError
-from . import Facts, Normalized, Source
+from . import Normalized, Source
 from ._calls import Described
 from ._fold import load
 from ._pick import clean, number, pick
@@ -248,12 +248,16 @@ class Reader(Fold[Memory]):
             self.out.calls.append((call, event))
 
     def finish(self) -> Normalized:
-        out = super().finish()
-        if self.state.records and (found := INSTANCE.match(self.session().rpartition("/")[2])):
-            repo = f"{found[1]}/{found[2]}"
-            for uid, facts in out.facts.items():
-                out.facts[uid] = _with_task(facts, repo, found[3])
-        return out
+        return with_task(super().finish())
+
+
+def with_task(found: Normalized) -> Normalized:
+    """Says of a session that is named for an issue which one it is."""
+    for uid, facts in found.facts.items():
+        if issue := INSTANCE.match(uid.rpartition("/")[2]):
+            repo = f"{issue[1]}/{issue[2]}"
+            found.facts[uid] = msgspec.structs.replace(facts, repo=repo, task_ref=f"{repo}#{issue[3]}")
+    return found
 
 
 def _is_exit(thought: Any) -> bool:
@@ -263,10 +267,6 @@ def _is_exit(thought: Any) -> bool:
 EXIT = re.compile(r"exit_\w+\s*\Z")
 INSTANCE = re.compile(r"([A-Za-z0-9][A-Za-z0-9-]*)__([A-Za-z0-9._-]+)-i?(\d+)\Z")
 """`owner__repository-number`, as benchmarks and the agent itself name an issue."""
-
-
-def _with_task(facts: Facts, repo: str, issue: str) -> Facts:
-    return msgspec.structs.replace(facts, repo=repo, task_ref=f"{repo}#{issue}")
 
 
 def _name_of(path: str) -> str:

@@ -17,6 +17,7 @@ from ..model import SessionEvent, is_own
 from . import Fix, Level, Outcome
 from ._attempts import Attempt, attempts_of
 from ._commands import LONGEST, carries, installs
+from ._said import is_stop
 from .fixes import fixes_in
 
 LAST_FAILURES = 3
@@ -274,7 +275,8 @@ def _by_errors(session: _Session) -> Outcome | None:
 
 
 _LAST_WORDS = frozenset({"assistant_msg", "human_intervention"})
-_INTERRUPTS = re.compile(r"\b(?:interrupt(?:ed)?|cancel(?:l?ed)?|abort(?:ed)?|stopped|rejected|refused|denied)\b", re.IGNORECASE)
+_INTERRUPTS = re.compile(r"\b(?:interrupt(?:ed)?|cancel(?:l?ed)?|abort(?:ed)?|stopped)\b", re.IGNORECASE)
+"""Of an error that is a person's doing."""
 _OF_AGENT = frozenset({"assistant_msg", "thinking", "tool_call", "edit", "test_run", "tool_result", "completion", "error"})
 
 
@@ -282,7 +284,7 @@ def _by_interruption(session: _Session) -> Outcome | None:
     for event in reversed(session.line):
         if event.kind in _OF_AGENT or timeline.is_prompt(event):
             return None
-        if event.kind == "human_intervention" and _INTERRUPTS.search(f"{event.native or ''} {event.summary or ''}".replace("_", " ")):
+        if is_stop(event):
             return _say("abandoned", "interrupted", 0.7, "the user interrupted it, and nothing followed", event.seq)
     return None
 
