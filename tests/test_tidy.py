@@ -37,6 +37,7 @@ LAYERS = [
         "digesting",
         "evicting",
         "leaks",
+        "mining",
         "doctor",
         "live",
         "query",

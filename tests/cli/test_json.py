@@ -64,6 +64,7 @@ ANSWERS: dict[tuple[str, str], str] = {
     ("mcp install", ""): "mcp install codex --dry-run",
     ("mcp remove", ""): "mcp remove codex --dry-run",
     ("mcp status", ""): "mcp status",
+    ("patterns", ""): "patterns --least 1",
     ("resume", ""): "resume latest:shop-api",
     ("search", ""): "search test -n 100",
     ("search", "--events"): "search test --events -n 100",

@@ -63,6 +63,7 @@ SHAPES: dict[str, dict[str, Shape]] = {
     "mcp install": {"": Shape(type=stored.Installed)},
     "mcp remove": {"": Shape(type=stored.Installed)},
     "mcp status": {"": Shape(type=list[stored.Integration], items="")},
+    "patterns": {"": Shape(type=list[stored.Pattern], items="")},
     "resume": {"": Shape(type=sessions.Resume)},
     "search": {
         "": Shape(type=sessions.Search, items="hits", whole=_EVENT),

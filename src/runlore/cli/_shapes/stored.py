@@ -269,3 +269,34 @@ class Leak(Value):
     count: int
     secrets: list[str]
     events: list[int]
+
+
+class Pattern(Value):
+    """Something that keeps happening.
+
+    polarity: problem, success
+    sessions: how many that have nothing to do with each other
+    signals: how often it was seen
+    magnitude: how strongly, on average; what it counts depends on the type
+    months: signals by month
+    trend: new, rising, steady, falling, stopped
+    examples: as uid#seq
+    """
+
+    id: str
+    type: str
+    polarity: str
+    what: str
+    repo: str | None
+    signals: int
+    sessions: int
+    uids: list[str]
+    repos: list[str]
+    agents: list[str]
+    usd: float
+    magnitude: float
+    first_at: str
+    last_at: str
+    months: dict[str, int]
+    trend: str
+    examples: list[str]

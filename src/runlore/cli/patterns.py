@@ -1,0 +1,75 @@
+"""List what keeps happening: errors, retries, corrections, cost.
+
+Seen in at least two sessions that have nothing to do with each other; sessions that are no work do not count. Examples can be read with
+`runlore show UID#SEQ`. With --json an array (docs/json.md).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from .. import mining, query
+from ..errors import NotFound
+from ..mine import miners
+from ..mine._cluster import Pattern
+from ..store import Filter
+from . import _click as click
+from ._options import as_json_list, few_filters, is_paged, no_pager, open_store, skipped
+from ._out import Column, note, one_line, page, paint, table, write_json
+from ._words import count
+
+LEAST = 40
+
+
+@click.command(help=__doc__)
+@few_filters
+@click.option("--type", "types", multiple=True, metavar="NAME", help="Only these; `all` names them.")
+@click.option("--least", type=click.IntRange(1), default=2, metavar="N", help="In at least so many sessions (2).")
+@click.option("-n", "--limit", type=click.IntRange(1), default=30, metavar="N", help="At most so many (30).")
+@no_pager
+@as_json_list
+@click.pass_context
+def command(ctx: click.Context, chosen: Filter, types: tuple[str, ...], least: int, limit: int, is_json: bool) -> None:
+    if unknown := set(types) - miners().keys():
+        raise click.UsageError(f"{', '.join(sorted(unknown))}: there are {', '.join(miners())}")
+    with open_store() as (store, setting):
+        if query.is_empty(store):
+            raise NotFound(query.EMPTY)
+        found = mining.patterns(store, setting, msgspec.structs.replace(chosen, parents_only=False), fewest=least)
+    found = [pattern for pattern in found if not types or pattern.type in types]
+    shown = found[: limit + skipped()]
+    if is_json:
+        write_json([as_data(pattern) for pattern in shown])
+        return
+    if not found:
+        note("nothing recurs in these sessions")
+        return
+    page(as_lines(shown), pager=is_paged(ctx))
+    if len(found) > len(shown):
+        note(f"{len(shown)} of {count(len(found), 'pattern')}; -n {len(found)} shows them all")
+
+
+def as_data(pattern: Pattern) -> dict[str, Any]:
+    data: dict[str, Any] = msgspec.to_builtins(pattern)
+    del data["locus"]
+    return data
+
+
+def as_lines(found: list[Pattern]) -> list[str]:
+    columns = [
+        Column("SESSIONS", [str(pattern.sessions) for pattern in found], right=True),
+        Column("TYPE", [pattern.type.replace("_", " ") for pattern in found]),
+        Column("TREND", [pattern.trend for pattern in found], leaves=5),
+        Column("AGENTS", [str(len(pattern.agents)) for pattern in found], right=True, leaves=3),
+        Column("USD", [f"{pattern.usd:.2f}" if pattern.usd else "" for pattern in found], right=True, leaves=2),
+        Column("LAST", [pattern.last_at[:10] for pattern in found], leaves=4),
+        Column("WHERE", [(pattern.repo or "").rpartition("/")[2] for pattern in found], most=16, leaves=6),
+        Column("WHAT", [one_line(pattern.what) for pattern in found]),
+    ]
+    head, *rows = table(columns, least=LEAST)
+    lines = [paint(head, "dim")]
+    for pattern, row in zip(found, rows, strict=True):
+        lines += [row, paint(f"          e.g. {' '.join(pattern.examples[:2])}", "dim")]
+    return lines

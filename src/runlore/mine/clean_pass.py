@@ -1,0 +1,23 @@
+"""Sessions that went well from beginning to end: nothing failed, nobody had to say it twice, and tests or a commit say so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from . import Case, Fleet, Signal
+
+
+def mine(case: Case, _: Fleet) -> Iterator[Signal]:
+    digest = case.digest
+    is_clean = not (digest.errors or digest.corrections or digest.interventions or digest.retries)
+    if digest.outcome == "success" and digest.quality == "real" and is_clean and (digest.tests or digest.commits):
+        yield Signal(
+            type="clean_pass",
+            polarity="success",
+            uid=case.uid,
+            locus="clean",
+            what="sessions pass without an error or a correction",
+            seqs=digest.outcome_evidence,
+            usd=case.usd,
+            is_local=True,
+        )

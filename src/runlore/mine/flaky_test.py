@@ -1,0 +1,26 @@
+"""A test that fails and then passes, with nothing done in between but to run it again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from . import Case, Fleet, Signal
+
+
+def mine(case: Case, _: Fleet) -> Iterator[Signal]:
+    errors = {error.signature.fingerprint: error for error in case.digest.errors}
+    for fix in case.digest.fixes:
+        error = errors.get(fix.fingerprint)
+        if error is None or fix.fixed_seq is None or fix.how != "retry":
+            continue
+        ran = [test for test in case.digest.tests if test.seq in (fix.failed_seq, fix.fixed_seq)]
+        if error.signature.kind == "test" or ran:
+            yield Signal(
+                type="flaky_test",
+                polarity="problem",
+                uid=case.uid,
+                locus=fix.fingerprint,
+                what=f"passes when it is run again: {error.signature.template}",
+                seqs=(fix.failed_seq, fix.fixed_seq),
+                is_local=True,
+            )

@@ -1,0 +1,60 @@
+"""What is planted is found, what is not planted is not."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from runlore.mine import miners
+from runlore.mine.patterns import find
+from tests.mine.fleet import PLANTS, REPOS, fleet
+
+COUNT = 60
+
+
+def test_every_miner_has_something_to_find() -> None:
+    assert miners().keys() == PLANTS.keys()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_nothing_is_found_where_nothing_is_planted(seed: int) -> None:
+    assert [pattern for pattern in find(fleet(seed, COUNT, {})) if pattern.type != "clean_pass"] == []
+
+
+@pytest.mark.parametrize("name", PLANTS)
+def test_what_is_planted_is_found_where_it_is(name: str) -> None:
+    numbers = random.Random(name).sample(range(COUNT), 5)
+    found = [pattern for pattern in find(fleet(7, COUNT, {name: numbers})) if pattern.type == name and pattern.repo in (None, REPOS[0])]
+    planted = {f"toy:{number:04}" for number in numbers}
+    best = max(found, key=lambda pattern: len(planted & set(pattern.uids)), default=None)
+    assert best is not None
+    assert PLANTS[name][1] in best.what
+    assert len(planted & set(best.uids)) >= 4
+    if name != "clean_pass":  # Others go well too.
+        assert set(best.uids) <= planted
+
+
+def test_sessions_that_go_back_to_one_are_one_piece_of_evidence() -> None:
+    import msgspec
+
+    cases = fleet(3, 20, {"recurring_error": [4, 9]})
+    assert any(pattern.type == "recurring_error" for pattern in find(cases))
+    same = [msgspec.structs.replace(case, root="toy:0004") if case.uid == "toy:0009" else case for case in cases]
+    assert not any(pattern.type == "recurring_error" for pattern in find(same))
+
+
+def test_sessions_that_are_no_work_do_not_count() -> None:
+    import msgspec
+
+    cases = fleet(3, 20, {"recurring_error": [4, 9]})
+    for quality in ("trivial", "automated"):
+        idle = [msgspec.structs.replace(case, digest=msgspec.structs.replace(case.digest, quality=quality)) for case in cases]
+        assert find(idle) == []
+
+
+def test_patterns_are_the_same_in_any_order() -> None:
+    cases = fleet(5, 40, {"correction": [1, 8, 20], "recovery": [3, 4], "edit_churn": [10, 11]})
+    turned = list(cases)
+    random.Random(1).shuffle(turned)
+    assert find(cases) == find(turned)
