@@ -7,13 +7,13 @@ from pathlib import Path
 from .config import Config
 from .mine import Case, Skill
 from .mine._cluster import Pattern
-from .mine.patterns import find
+from .mine.patterns import FEWEST_SIGNALS, find
 from .store import Filter, SessionLine, Store
 
 
 def patterns(store: Store, config: Config, chosen: Filter, *, fewest: int = 2) -> list[Pattern]:
     """What recurs in these sessions, in at least so many that have nothing to do with each other."""
-    return find(cases(store, config, chosen), fewest_sessions=fewest)
+    return find(cases(store, config, chosen), fewest_signals=min(FEWEST_SIGNALS, fewest), fewest_sessions=fewest)
 
 
 def cases(store: Store, config: Config, chosen: Filter) -> list[Case]:
