@@ -48,9 +48,8 @@ def main() -> None:
     for name in PLANTS:
         print(f"| {name} | {there[name]} | {right[name] / max(1, said[name]):.3f} | {right[name] / there[name]:.3f} |")
     empty = [len([p for p in find(fleet(seed, args.sessions, {})) if p.type != "clean_pass"]) for seed in range(args.fleets)]
-    print(
-        f"\nPatterns in {args.fleets} fleets of {args.sessions} sessions with nothing planted: {sum(empty)}, at most {max(empty)} in one (bar 1)."
-    )
+    fleets = f"{args.fleets} fleets of {args.sessions} sessions with nothing planted"
+    print(f"\n{fleets}: {sum(empty)} patterns, at most {max(empty)} in one (bar 1).")
 
 
 if __name__ == "__main__":
