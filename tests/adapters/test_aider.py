@@ -151,12 +151,22 @@ def test_an_edit_is_paired_with_the_line_that_it_was_applied(store: Store) -> No
     ]  # fmt: skip
 
 
+def test_a_plan_that_is_given_to_the_editor_was_not_typed(store: Store) -> None:
+    sync(store, case("history"))
+    uid = store.rows("select uid from sessions order by started_at, uid")[0][0]
+    events = list(store.events(uid))
+    (given,) = [event for event in events if event.native == "architect"]
+    assert given.view == "context"
+    assert store.bodies(uid)[given.seq] == "1) Round\n   - in price.py\n\n2) Test"
+
+
 def test_tokens_are_counted_as_they_are_written(store: Store) -> None:
     sync(store, case("history"))
     rows = store.rows("select model, sum(input_tokens), sum(output_tokens), sum(cache_read_tokens), sum(cache_write_5m_tokens) from calls"
                       " group by model order by model")  # fmt: skip
+    sent, received = 1300 + 3000 + 300 + 500, 104 + 1200 + 20 + 10
     assert [tuple(row) for row in rows] == [
-        (None, 100, 5, 0, 0), ("claude-sonnet-4-5", 1300 + 3000 + 500, 104 + 1200 + 10, 900, 1100), ("deepseek-chat", 1000, 20, 4000, 0),
+        (None, 100, 5, 0, 0), ("claude-sonnet-4-5", sent, received, 900, 1100), ("deepseek-chat", 1000, 20, 4000, 0),
     ]  # fmt: skip
 
 

@@ -20,6 +20,8 @@ CARRY = 1
 """The layout of `Thread`; changed only together with the adapter's `version`."""
 OPEN = frozenset({"in-progress", "queued", "blocked-on-user"})
 """States of a call that has not ended."""
+SEVERAL = frozenset({"subagent", "oracle", "codebase-search"})
+"""What the ledger tells of as one, and was several requests."""
 TOLD = ("id", "title", "created", "agentMode", "mainThreadID", "originThreadID", "forkPointIndex", "relationships")
 
 ACTIONS = {
@@ -127,7 +129,7 @@ class Reader(EntryFold[Thread]):
             again = seen[name] = seen.get(name, -1) + 1
             key = f"{name}~{again}" if again else name
             if used.total:
-                self.bill(key, used, pick(event, "model", of=str), time_of(event.get("timestamp")), None, is_sum=operation != "inference")
+                self.bill(key, used, pick(event, "model", of=str), time_of(event.get("timestamp")), None, is_sum=operation in SEVERAL)
 
     def bill(self, key: str, used: Usage, model: str | None, ts: datetime | None, event: str | None, is_sum: bool = False) -> None:
         call = api.Call(

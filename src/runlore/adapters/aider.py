@@ -1,6 +1,6 @@
 """aider: one Markdown file for each repository, `.aider.chat.history.md`, with all that was ever said there.
 
-Learned from the source of aider 0.86.2 (`io.py`, `base_coder.py`) and from samples. Last checked 2026-11. The traps:
+Learned from the source of aider 0.86.2 (`io.py`, `base_coder.py`) and from real histories. Last checked 2026-11. The traps:
 
 - The file lies in the repository, so there is no place where all of them are: tell runlore where your projects are (`roots` of
   `[sources.aider]` in config.toml). By itself it only looks for the one in the home folder, and the one that a variable names.
@@ -8,6 +8,7 @@ Learned from the source of aider 0.86.2 (`io.py`, `base_coder.py`) and from samp
   in `.aider.input.history` beside it, with times: a prompt has the time of the same words there. Alone that file tells of no session.
 - A prompt is a heading, `#### `, and what the program says is a quote, `> `. Replies may have both. The program ends its lines with two
   spaces; where an editor has taken these away, a heading must stand where a prompt can stand.
+- In architect mode the plan that one model wrote is the prompt of the next, and is written like one: nobody typed it.
 - An edit is a part of the reply. That it was applied is told afterwards, by the path alone.
 - What a command printed is not there. Of the tokens there are rounded numbers. With DeepSeek what was sent includes what the cache had.
 """

@@ -1,8 +1,7 @@
 """Amp (Sourcegraph): a JSON document for each thread, `T-<uuid>.json`, written again with every change.
 
-Learned from the program itself (the bundle of its release of 2026-01), from descriptions of threads of 2025 and 2026, and from two
-samples; no real thread with calls was at hand. Newer releases keep threads on a server, and leave none here. Last checked 2026-11.
-The traps:
+Learned from the program itself (the bundle of its release of 2026-01), from a description and real threads of 2025. Newer releases
+keep threads on a server, and leave none here. Last checked 2026-11. The traps:
 
 - Messages have numbers that a thread does not give twice; an edit of an earlier message takes away all that came after it.
 - A message that is being written, or waits for a call or for a person, is not given until it is finished, or the thread is an hour old.

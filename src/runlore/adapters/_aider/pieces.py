@@ -81,7 +81,8 @@ def _piece(kind: str, lines: list[str]) -> Piece:
         found = STARTED.match(lines[0]) if lines else None
         return {"said": kind, "text": text.strip(), "at": _moment(found[1]) if found else None}
     if kind == "user":
-        return {"said": kind, "text": "\n".join(line.removeprefix("####").strip() for line in lines if line.strip())}
+        said = [line.removeprefix("####").removeprefix(" ").rstrip() for line in lines if line.strip()]
+        return {"said": kind, "text": "\n".join(said).strip("\n")}
     if kind == "tool":
         return {"said": kind, "lines": _grouped([line.removeprefix(">").strip() for line in lines if line.strip()])}
     return _reply(text.rstrip())
@@ -122,10 +123,10 @@ def typed(data: bytes) -> dict[str, list[str]]:
     when, words = None, list[str]()
     for line in [*data.decode("utf-8", "replace").split("\n"), "#"]:
         if line.startswith("+"):
-            words.append(line[1:].strip())
+            words.append(line[1:].rstrip())
             continue
         if when and words:
-            times = found.setdefault("\n".join(words).strip(), [])
+            times = found.setdefault("\n".join(words).strip("\n"), [])
             if len(times) < MOST_TIMES:
                 times.append(when)
         match = _TYPED.match(line)

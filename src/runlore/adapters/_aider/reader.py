@@ -39,6 +39,8 @@ class History(State):
     """The number of the next piece of the session."""
     last_ts: datetime | None = None
     provider: str | None = None
+    reply: bytes = b""
+    """What the last reply was."""
     open: dict[str, str] = msgspec.field(default_factory=dict)
     """The calls of edits of which it was not told whether they were applied, by path."""
 
@@ -97,7 +99,9 @@ class Reader(Fold[History]):
         if later and self.state.header:
             self.ts = self.state.last_ts = later[0]
         command = text.split(maxsplit=1)[0] if text.startswith(("/", "!")) else ""
-        if text == "<blank>" or not text:
+        if self.state.reply and stamp(text) == self.state.reply:
+            self.emit("lifecycle", text, "architect", "the plan is given to the editor", "user", view="context")
+        elif text == "<blank>" or not text:
             self.merge("blank prompt")
         elif is_question(text):
             self.answered(text)
@@ -112,6 +116,7 @@ class Reader(Fold[History]):
         if thought:
             self.emit("thinking", thought, "thinking", None, "assistant", model=self.state.model)
         if text.strip():
+            self.state.reply = stamp(text)
             self.emit("assistant_msg", text, "assistant", None, "assistant", model=self.state.model)
         for edit in edits:
             path = pick(edit, "path", of=str) or ""
@@ -214,6 +219,11 @@ class Reader(Fold[History]):
         self.close()
         self.out.carry = msgspec.msgpack.encode(self.state)
         return self.out
+
+
+def stamp(text: str) -> bytes:
+    """What tells one text from another, however its lines are broken."""
+    return blake2b("".join(text.split()).encode("utf-8", "replace"), digest_size=8).digest()
 
 
 def count(text: str | None) -> int:
