@@ -77,6 +77,7 @@ def test_the_goal_is_the_first_prompt_that_asks_for_something(line: Timeline) ->
         (["/model", "/review the changes on this branch"], "the changes on this branch"),
         (["!make test", "why does it fail?"], "why does it fail?"),
         (["[Image #1] make this button blue"], "make this button blue"),
+        (["Implement the following plan:\n\n# Cache the index\n\nIt is slow."], "Cache the index It is slow."),
         (["hello"], "hello"),
         (["Hey Ada, please look at the diff"], "Hey Ada, please look at the diff"),
         (["continue", "ok", "add a test"], "add a test"),

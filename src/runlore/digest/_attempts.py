@@ -39,19 +39,21 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     """Whether an end is known, be it good or bad."""
     failed: bool
     signature: Signature | None = None
-    called: int | None = None
-    """The event that says what was called."""
+    shell: str = ""
+    """The command, of a shell."""
     bodies: Mapping[int, str]
 
     @property
     def text(self) -> str:
         """What was called: a shell command, or the arguments."""
-        return "" if self.called is None else self.bodies.get(self.called, "")
+        if self.action == "shell" or self.call is None:
+            return self.shell
+        return self.bodies.get(self.call.seq, "")
 
     @property
     def command(self) -> Command:
         """What was run, understood when someone asks: most commands come to a good end, and nobody does."""
-        return _parsed(self.text) if self.action == "shell" else NO_COMMAND
+        return _parsed(self.shell) if self.action == "shell" else NO_COMMAND
 
     @property
     def seq(self) -> int:
@@ -92,9 +94,10 @@ def _attempt(pair: ToolCall, bodies: Mapping[int, str]) -> Attempt | None:
     paths = (*(call.files if call else ()), *(result.files if result else ()))
     files = frozenset(path.replace("\\", "/").rstrip("/").rpartition("/")[2] for path in paths)
     failed = result is not None and _has_failed(result)
+    shell = bodies.get(call.seq, "") if call and action == "shell" else ""
     line = None
-    if result is not None:
-        line = _line_of(call, result, bodies, action, failed=failed)
+    if result is not None and (failed or action == "shell"):
+        line = _line_of(result, bodies, action, shell, failed=failed)
     return Attempt(
         call=call,
         result=result,
@@ -103,7 +106,7 @@ def _attempt(pair: ToolCall, bodies: Mapping[int, str]) -> Attempt | None:
         is_done=result is not None,
         failed=failed or line is not None,
         signature=sign(line) if line is not None else None,
-        called=call.seq if call else None,
+        shell=shell,
         bodies=bodies,
     )
 
@@ -131,11 +134,8 @@ def _parsed(text: str) -> Command:
     return parse(text.strip()[:LONGEST_TEXT])
 
 
-def _line_of(call: SessionEvent | None, result: SessionEvent, bodies: Mapping[int, str], action: str, *, failed: bool) -> Line | None:
+def _line_of(result: SessionEvent, bodies: Mapping[int, str], action: str, text: str, *, failed: bool) -> Line | None:
     """The line that tells of the error; None when there is no error."""
-    if not failed and action != "shell":
-        return None
-    text = bodies.get(call.seq, "") if call and action == "shell" else ""
     if not failed:
         return _hidden(result, bodies, text)
     command = _parsed(text)
@@ -179,7 +179,7 @@ def _hidden(result: SessionEvent, bodies: Mapping[int, str], text: str) -> Line 
     if result.tests is not None and result.tests.failed == 0 and result.tests.passed:
         return None
     body = bodies.get(result.seq, "")
-    if not body or (not may_tell(body[-END:]) and not has_frames(body)):
+    if not body or (not may_tell(body[-END:].rstrip()[-NEAR_END:]) and not has_frames(body)):
         return None
     command = _parsed(text)
     if command.only_looks or (result.exit_code == 0 and not command.hides_status):
@@ -218,7 +218,7 @@ def _continued(attempts: list[Attempt]) -> list[Attempt]:
                 line = None
             attempts[n] = msgspec.structs.replace(
                 attempt,
-                called=running.called,
+                shell=running.shell,
                 files=running.files,
                 signature=line,
                 failed=attempt.failed and line is not None,

@@ -6,35 +6,67 @@ No shell is imitated: quotes and separators are respected, all else is words. Co
 from __future__ import annotations
 
 import re
-from functools import lru_cache
-
-import msgspec
+from functools import cached_property, lru_cache
 
 LONGEST = 2000
 
 
-class Command(msgspec.Struct, frozen=True, gc=False):
+class Command:
     """A shell command. `heads` are the programs with their subcommands (`git push`), in their order, without those that only look or
-    prepare; `key` is the same for the same work, however its output was cut or where it was sent."""
+    prepare; `key` is the same for the same work, however its output was cut or where it was sent.
 
-    heads: tuple[str, ...]
-    key: str
-    operands: frozenset[str]
-    """The words that are not flags, as they are, but for paths, of which the last part counts."""
-    programs: frozenset[str]
-    files: frozenset[str]
-    """Those of the operands that may be files or folders."""
-    writes: frozenset[str]
-    """Files that output was sent to, or that were changed in place."""
-    selects: tuple[str, ...]
-    """What of all tests was asked for (`-run TestA`, `-k name`)."""
-    changes: bool
-    """Whether it may have changed something: it is no look, no test, no list and no call for help."""
-    asks_help: bool
-    only_looks: bool
-    """Nothing is changed or checked, so that a bad end without a message means: nothing there."""
-    hides_status: bool
-    """What is reported is the end of the last part, or nobody's: a pipe, a `;`, an `|| true`."""
+    Of most commands only the first few questions are asked, so the others are answered when they are: half the time.
+    """
+
+    def __init__(
+        self, working: list[list[str]], looking: list[list[str]], programs: set[str], separators: list[str], targets: list[str]
+    ) -> None:
+        self._main, self._working, self._targets = working or looking, working, targets
+        self.programs = frozenset(programs)
+        self.only_looks = not working and bool(programs)
+        """Nothing is changed or checked, so that a bad end without a message means: nothing there."""
+        self.hides_status = any(mark in ("|", ";", "||", "\n") for mark in separators)
+        """What is reported is the end of the last part, or nobody's: a pipe, a `;`, an `|| true`."""
+
+    @cached_property
+    def heads(self) -> tuple[str, ...]:
+        return tuple(_head(words) for words in self._main)
+
+    @cached_property
+    def key(self) -> str:
+        return " && ".join(" ".join(words) for words in self._main)
+
+    @cached_property
+    def operands(self) -> frozenset[str]:
+        """The words that are not flags, as they are, but for paths, of which the last part counts."""
+        return frozenset(_last_part(word) for words in self._main for word in words[1:] if word[:1] not in ("-", ""))
+
+    @cached_property
+    def files(self) -> frozenset[str]:
+        """Those of the operands that may be files or folders."""
+        return frozenset(word for word in self.operands if _NAME_OF_FILE.match(word))
+
+    @cached_property
+    def writes(self) -> frozenset[str]:
+        """Files that output was sent to, or that were changed in place."""
+        in_place = frozenset(_last_part(words[-1]) for words in self._working if words[0] in _IN_PLACE)
+        return frozenset(map(_last_part, self._targets)) | in_place
+
+    @cached_property
+    def selects(self) -> tuple[str, ...]:
+        """What of all tests was asked for (`-run TestA`, `-k name`)."""
+        return tuple(words[n + 1] for words in self._main for n, word in enumerate(words[:-1]) if word in _SELECTORS)
+
+    @cached_property
+    def changes(self) -> bool:
+        """Whether it may have changed something: it is no look, no test, no list and no call for help."""
+        if any(not _CHECKS.search(_head(words)) for words in self._working):
+            return True
+        return any(flag in words for words in self._working for flag in _CHANGING_FLAGS)
+
+    @cached_property
+    def asks_help(self) -> bool:
+        return any(word in ("--help", "-h", "help", "--version") for words in self._main for word in words[1:])
 
 
 @lru_cache(maxsize=1024)
@@ -42,39 +74,21 @@ def parse(command: str) -> Command:
     """Never raises: what cannot be understood is words."""
     parts, separators, targets = _simple_commands(command)
     working: list[list[str]] = []
+    looking: list[list[str]] = []
     programs: set[str] = set()
-    looks = True
     for words in parts:
         words = _unwrapped(words)
         if not words:
             continue
         program = _program(words[0])
         programs.add(program)
-        if (program in _LOOKING and not (program in ("sed", "awk", "gawk") and any(word.startswith("-i") for word in words))) or (
-            program == "git" and _only_looks_at_git(words)
-        ):
-            continue
         if program in _PREPARING:
             continue
-        looks = False
-        working.append([program, *words[1:]])
-    heads = tuple(_head(words) for words in working)
-    main = working or [
-        [_program(words[0]), *words[1:]] for part in parts if (words := _unwrapped(part)) and _program(words[0]) not in _PREPARING
-    ]
-    return Command(
-        heads=tuple(_head(words) for words in main),
-        key=" && ".join(" ".join(words) for words in main),
-        operands=(operands := frozenset(_last_part(word) for words in main for word in words[1:] if word[:1] not in ("-", ""))),
-        files=frozenset(word for word in operands if _NAME_OF_FILE.match(word)),
-        writes=frozenset(map(_last_part, targets)) | frozenset(_last_part(words[-1]) for words in working if words[0] in _IN_PLACE),
-        selects=tuple(words[n + 1] for words in main for n, word in enumerate(words[:-1]) if word in _SELECTORS),
-        changes=any(not _CHECKS.search(head) for head in heads) or any(flag in words for words in working for flag in _CHANGING_FLAGS),
-        asks_help=any(word in ("--help", "-h", "help", "--version") for words in main for word in words[1:]),
-        programs=frozenset(programs),
-        only_looks=looks and bool(programs),
-        hides_status=any(mark in ("|", ";", "||", "\n") for mark in separators),
-    )
+        is_look = (program in _LOOKING and not (program in ("sed", "awk", "gawk") and any(word.startswith("-i") for word in words))) or (
+            program == "git" and _only_looks_at_git(words)
+        )
+        (looking if is_look else working).append([program, *words[1:]])
+    return Command(working, looking, programs, separators, targets)
 
 
 def seems_to_look(command: str) -> bool:

@@ -21,6 +21,8 @@ _LOOKED_AT = 4000
 
 _TAGS = re.compile(r"\A\s*<([a-zA-Z][\w-]{0,60})\b[^>]{0,200}>.{0,4000}?</\1>\s*|\A\s*<[a-zA-Z/][\w -]{0,60}>\s*", re.DOTALL)
 _MARKS = re.compile(r"\[(?:image|pasted text|file|attachment)[^\]\n]{0,80}\]", re.IGNORECASE)
+_LEAD_IN = re.compile(r"\A\s*[^\n#]{3,60}:\s*\n\s*#{1,3} (?=\S)")
+"""A template's first line, with a document below it that has a title of its own: `Implement the following plan:`."""
 _COMMAND = re.compile(r"\A/[\w:.-]{1,80}(?=\s|\Z)\s*")
 _SMALL_TALK = re.compile(
     r"(?:(?:(?:hi|hey|hello|hallo|yo|hola)(?: \w{1,12})?|good (?:morning|afternoon|evening)|thanks|thank you|thx|ok|okay|yes|yep|yeah|sure"
@@ -50,7 +52,7 @@ def asked(text: str) -> str:
             text, count = _TAGS.subn("", text, count=1)
             if not count:
                 break
-    text = " ".join(_MARKS.sub(" ", text).split())
+    text = " ".join(_MARKS.sub(" ", _LEAD_IN.sub("", text)).split())
     if text.startswith("!"):
         return ""
     if text.startswith("/"):

@@ -17,7 +17,7 @@ import msgspec
 from .. import timeline
 from .._findings import DIGEST_VERSION, Covers, ErrorSeen, Fix, Moment, Ran, Tested
 from ..config import Quality as Limits
-from ..model import Digest, Session, SessionEvent, is_own, shorten
+from ..model import CALL_KINDS, Digest, Session, SessionEvent, is_own, shorten
 from ._attempts import attempts_of
 from ._clean import safe
 from ._commands import seems_to_look
@@ -50,6 +50,7 @@ def make(session: Session, events: Iterable[SessionEvent], bodies: Mapping[int, 
     fixes = fixes_in(attempts, bodies)
     ended = outcome_in(everything, bodies, attempts, fixes)
     work = work_in(attempts, bodies)
+    calls = [event for event in own if event.kind in CALL_KINDS]
     is_main = not all(event.is_sidechain for event in own)
     spoken = [event for event in own if not (is_main and event.is_sidechain)]
     goal = goal_of((event for event in spoken if timeline.is_prompt(event)), bodies)
@@ -79,10 +80,10 @@ def make(session: Session, events: Iterable[SessionEvent], bodies: Mapping[int, 
         pull_requests=most("pull_requests", work.pull_requests.values(), MOST_MOMENTS),
         edits=dict(most("edits", sorted((p for p in work.edited.items() if p[1] >= SEVERAL), key=lambda p: (-p[1], p[0])), MOST_FILES)),
         slow=most("slow", sorted(work.took.values(), key=lambda took: -took.seconds), MOST_SLOW),
-        actions=_counted("actions", (event.action for event in own if event.is_call and event.action), cut),
-        tools=_counted("tools", (event.tool for event in own if event.is_call and event.tool), cut),
+        actions=_counted("actions", (event.action for event in calls if event.action), cut),
+        tools=_counted("tools", (event.tool for event in calls if event.tool), cut),
         kinds=_counted("kinds", (event.kind for event in own), cut),
-        subagents=most("subagents", (_moment(event) for event in own if event.is_call and event.action == "agent"), MOST_MOMENTS),
+        subagents=most("subagents", (_moment(event) for event in calls if event.action == "agent"), MOST_MOMENTS),
         wall_s=_span(own),
         active_s=round(session.cost.wall_clock_s, 3),
         interventions=most("interventions", (_moment(event) for event in spoken if is_stop(event)), MOST_MOMENTS),

@@ -49,6 +49,19 @@ class Tested(Value):
     is_error: bool = False
 
 
+class Took(Value):
+    """A command that took long.
+
+    seq: of the longest time
+    seconds: of all times
+    """
+
+    seq: int
+    command: str
+    seconds: Number
+    count: int = 1
+
+
 class MadeCommit(Value):
     """A commit that was made, as git reported it."""
 
@@ -120,6 +133,8 @@ class Digest(Value, forbid_unknown_fields=False):
     version: of the rules that made it
     made_at: null when it was made to be shown
     goal: the first prompt that asks for something
+    edits: files that were changed several times, with how often
+    actions: calls by what they do: shell, read, edit, search, …
     wall_s: from the first event to the last
     active_s: without the times when nobody did anything
     corrections: what a person said next that rejects or redirects what was done
@@ -145,6 +160,9 @@ class Digest(Value, forbid_unknown_fields=False):
     tests: list[Tested]
     commits: list[MadeCommit]
     pull_requests: list[Moment]
+    edits: dict[str, int]
+    slow: list[Took]
+    actions: dict[str, int]
     tools: dict[str, int]
     kinds: dict[str, int]
     subagents: list[Moment]

@@ -1,0 +1,95 @@
+"""Digests of real sessions: that every one is made, how large they are, what they take, and what errors have in common.
+
+    python bench/digest.py --store runlore.db [--read 10 --seed 7]
+
+`--store` is a store that real sessions were synced into; it is not written to. `--read` prints so many digests, chosen at random by the
+seed, each after the name of its session: to be read against `runlore show`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import random
+import time
+from collections import Counter, defaultdict
+from pathlib import Path
+
+from runlore import open_store
+from runlore.cli._digest import render
+from runlore.digest.session import make
+from runlore.model import Digest
+from runlore.store import Filter, Store
+from runlore.store.digest_rows import pack_digest
+
+MEDIAN, P95, EXCERPT, DIFF = 4096, 32768, 500, 2048
+"""Bars, in bytes."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--store", type=Path, required=True)
+    parser.add_argument("--read", type=int, default=0, metavar="N")
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    store = open_store(str(options.store), read_only=True)
+    uids = sorted(store.uids(Filter(parents_only=False)))
+    digests = report(store, uids)
+    same(digests)
+    chosen = random.Random(options.seed).sample([uid for uid in uids if digests[uid].goal], options.read) if options.read else []
+    for uid in chosen:
+        print(f"\n════ {uid}")
+        print("\n".join(render(digests[uid])))
+
+
+def report(store: Store, uids: list[str]) -> dict[str, Digest]:
+    gc.disable()  # As in the workers of a sync.
+    digests, sizes, took = {}, [], Counter[str]()
+    for uid in uids:
+        session = store.session(uid)
+        assert session is not None
+        began = time.process_time()
+        events, bodies = store.timeline(uid)
+        read = time.process_time()
+        digests[uid] = make(session, events, bodies)
+        made = time.process_time()
+        sizes.append(len(pack_digest(digests[uid])[2]))
+        took.update(read=read - began, make=made - read, pack=time.process_time() - made)
+        assert pack_digest(make(session, events, bodies)) == pack_digest(digests[uid]), f"{uid}: not the same a second time"
+    sizes.sort()
+    excerpts = [len(moment.text.encode()) for digest in digests.values() for moment in digest.excerpts]
+    diffs = [len(fix.diff.encode()) for digest in digests.values() for fix in digest.fixes]
+    megabytes = store.stats()["source_bytes"] / 1e6
+    seconds = sum(took.values())
+    print(f"{len(digests)} of {len(uids)} sessions have a digest, the same when it is made again")
+    print(f"packed: median {median(sizes)} B (bar {MEDIAN}), p95 {sizes[int(len(sizes) * 0.95)]} B (bar {P95}), largest {sizes[-1]} B")
+    print(f"largest excerpt {max(excerpts, default=0)} B (bar {EXCERPT}), largest diff {max(diffs, default=0)} B (bar {DIFF})")
+    parts = ", ".join(f"{name} {part:.2f}" for name, part in took.items())
+    print(f"CPU {seconds:.2f} s for {megabytes:.0f} MB of transcripts ({parts}): {1000 * seconds / megabytes:.1f} ms/MB")
+    return digests
+
+
+def median(sizes: list[int]) -> int:
+    return sizes[len(sizes) // 2] if sizes else 0
+
+
+def same(digests: dict[str, Digest]) -> None:
+    """How far errors are known by their fingerprint alone."""
+    places: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+    for uid, digest in digests.items():
+        for error in digest.errors:
+            seen = places[error.signature.fingerprint]
+            seen["sessions"].add(uid)
+            seen["agents"].add(uid.partition(":")[0])
+            seen["tools"].add(error.tool or "")
+    print(f"{len(places)} errors; in several sessions {sum(len(seen['sessions']) > 1 for seen in places.values())},", end=" ")
+    print(f"agents {sum(len(seen['agents']) > 1 for seen in places.values())},", end=" ")
+    print(f"tools {sum(len(seen['tools']) > 1 for seen in places.values())}")
+    shown = sum(fix.is_shown for digest in digests.values() for fix in digest.fixes)
+    print(f"{shown} of {sum(len(digest.fixes) for digest in digests.values())} errors of a session have a fix that is shown")
+    print("outcomes:", dict(Counter(digest.outcome for digest in digests.values()).most_common()))
+    print("kinds:", dict(Counter(digest.quality for digest in digests.values()).most_common()))
+
+
+if __name__ == "__main__":
+    main()
