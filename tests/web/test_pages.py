@@ -63,7 +63,7 @@ def test_what_was_just_written_is_running_and_what_fell_silent_may_wait(home: Pa
     with serving() as client:
         page = client.get("/")
     assert "Running now" in page
-    assert re.findall(r'<span class="state (\w+)"', page) == ["running", "quiet"]
+    assert re.findall(r'<span class="tag \w+" title="[^"]+">(\w+)</span>', page) == ["running", "quiet"]
 
 
 def test_days_are_added_up_where_the_person_is(demo: Config) -> None:

@@ -94,7 +94,8 @@ def active(store: Store, now: datetime) -> list[Active]:
     found = []
     for line in lines:
         age = now - datetime.fromisoformat(line.ended_at) if line.ended_at else RECENT
-        found.append(Active(session=line, state="running" if age < RUNNING else "quiet" if age < STALE else "over"))
+        may_wait = age < STALE and line.outcome == "unknown"
+        found.append(Active(session=line, state="running" if age < RUNNING else "quiet" if may_wait else "over"))
     return found
 
 

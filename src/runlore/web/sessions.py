@@ -17,8 +17,8 @@ from ..errors import ModelError
 from ..store import Filter, SessionLine, Store
 from ._view import lent, render
 
-SHOWN = 50
-"""Sessions on a page."""
+SHOWN, FOUND = 50, 20
+"""Sessions on a page; of those that were searched for fewer, because each is shown with what was found in it."""
 FARTHEST = 10_000
 """Sessions that paging goes through: whoever is so far down wants a filter."""
 SORTS = {
@@ -100,7 +100,7 @@ def asked(params: Mapping[str, str], now: datetime) -> Asked:
         **plain,
     )
     page = int(_number(given, "page") or 1)
-    return Asked(text=given.get("q", ""), chosen=chosen, sort=sort, page=max(1, min(page, FARTHEST // SHOWN)), given=given)
+    return Asked(text=given.get("q", ""), chosen=chosen, sort=sort, page=max(1, min(page, FARTHEST // FOUND)), given=given)
 
 
 def find(store: Store, wanted: Asked, *, is_typing: bool = False) -> Found:
@@ -116,8 +116,8 @@ def find(store: Store, wanted: Asked, *, is_typing: bool = False) -> Found:
         chosen = msgspec.structs.replace(wanted.chosen, parents_only=False)
         asked_for = msgspec.structs.replace(asked_for, sessions=(*asked_for.sessions, (chosen,)))
     order = "newest" if wanted.given.get("sort") == "ended" else "relevance"
-    answer = engine.search(store, asked_for, limit=wanted.page * SHOWN, sort=order)
-    hits = answer.hits[(wanted.page - 1) * SHOWN :]
+    answer = engine.search(store, asked_for, limit=wanted.page * FOUND, sort=order)
+    hits = answer.hits[(wanted.page - 1) * FOUND :]
     remarks = [*([f"no session has all words; missing: {', '.join(answer.missing)}"] if answer.missing and answer.hits else [])]
     if answer.ignored:
         remarks.append(f"not words, and ignored: {' '.join(answer.ignored)}")
@@ -128,7 +128,7 @@ def find(store: Store, wanted: Asked, *, is_typing: bool = False) -> Found:
 
 
 def _found(store: Store, wanted: Asked, lines: list[SessionLine], total: int, remarks: Sequence[str] = ()) -> Found:
-    pages = max(1, -(-min(total, FARTHEST) // SHOWN))
+    pages = max(1, -(-min(total, FARTHEST) // (FOUND if wanted.text else SHOWN)))
     names = query.short_ids(store, lines)
     return Found(lines=lines, names=names, hits={}, total=total, page=wanted.page, pages=pages, remarks=list(remarks), seconds=0.0)
 

@@ -1,0 +1,164 @@
+"""The page at ten thousand sessions: how long the server takes for each page, and how much goes over the wire.
+
+    python bench/web.py --home DIR [--long DIR] [--asks 60] [--write]
+
+`--home` is a RUNLORE_HOME with a store in it, of any size; `bench/generate.py --mb 3180 --files 10000` and a sync make one of 10,000
+sessions and a million events. `--long` is one whose largest session is to be opened (`generate.py --one 100`). What is asked is made from
+the store itself with a seed. The app is asked in this process, one question after the other, as a browser that takes gzip would: the time
+is the wall clock's, and beside it what the processor took, which says more on a busy machine. Sessions are opened for the first time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import os
+import random
+import re
+import statistics
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import quote, urlsplit
+
+from _measure import BENCH, Row, note, show
+
+sys.path.insert(0, str(BENCH.parent / "src"))
+
+from runlore.store import Filter, Store, open_store
+from runlore.web.app import make_app
+
+BAR_MS, WIRE_KB, OPEN_MS = 100, 150, 1000
+WORD = re.compile(r"[A-Za-z]{4,14}")
+
+
+class Asked(NamedTuple):
+    wall_ms: float
+    cpu_ms: float
+    size: int
+    status: int
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Measure the page.")
+    parser.add_argument("--home", type=Path, required=True, help="a RUNLORE_HOME with a store in it")
+    parser.add_argument("--long", type=Path, help="one with a very long session")
+    parser.add_argument("--asks", type=int, default=60, help="of each kind of page")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--write", action="store_true", help="put the table into RESULTS.md")
+    args = parser.parse_args()
+    gc.set_threshold(100_000)  # As `runlore serve` runs.
+    with closing(open_store(str(args.home / "runlore.db"), read_only=True)) as store:
+        stats = store.stats()
+        pages = dict(questions(store, args.asks, random.Random(args.seed)))
+    note(f"{stats['sessions']:,} sessions, {stats['events']:,} events")
+    timed = asyncio.run(ask_all(args.home, pages))
+    rows = [row(name, found) for name, found in timed.items()]
+    home_kb = max(one.size for one in timed["home"]) / 1000
+    rows.append(Row("home over the wire", f"≤ {WIRE_KB} KB", f"{home_kb:.0f} KB", "", ""))
+    remarks = [
+        f"{stats['sessions']:,} sessions with {stats['events']:,} events, {args.asks} different questions of each kind. Server time with "
+        "templates and gzip, without the network; the fourth column has the processor's. The first page of a new process is left out."
+    ]
+    if args.long:
+        rows.append(long_session(args.long))
+    show("The page", rows, remarks, args.write)
+
+
+def questions(store: Store, number: int, chance: random.Random) -> Iterator[tuple[str, list[str]]]:
+    """Pages by kind. Nothing is asked twice where there is enough to ask."""
+    lines = store.sessions(Filter())
+    some = chance.sample(lines, min(number, len(lines)))
+    repos = sorted({line.repo for line in lines if line.repo}) or ["none"]
+    models = sorted({line.model for line in lines if line.model}) or ["none"]
+    words = [word for line in chance.sample(lines, min(200, len(lines))) for word in WORD.findall(line.title or "")] or ["error"]
+    yield "home", [f"/?by={by}&show={what}" for by in ("model", "agent") for what in ("cost", "tokens")] * (number // 4)
+    sorts = ("ended", "started", "cost", "tokens", "errors", "duration", "events")
+    yield "sessions", [f"/sessions?sort={chance.choice(sorts)}&page={chance.randint(1, 40)}" for _ in range(number)]
+    yield (
+        "sessions, filtered",
+        [f"/sessions?repo={quote(chance.choice(repos))}&model={quote(chance.choice(models))}" for _ in range(number)],
+    )
+    yield "search", [f"/sessions?q={'+'.join(chance.sample(words, 2))}" for _ in range(number)]
+    typed = [(word, chance.randint(2, len(word))) for word in chance.choices(words, k=number)]
+    yield "search while typing", [f"/sessions/results?q={word[:length]}" for word, length in typed]
+    yield "session, first opened", [f"/s/{quote(line.uid, safe=':')}" for line in some]
+    yield "session, a part", [f"/x/part/{quote(line.uid, safe=':')}?n=0" for line in some]
+    yield "find in a session", [f"/x/find/{quote(line.uid, safe=':')}?q={chance.choice(words)}" for line in some]
+    yield "what the model saw", [f"/x/seen/{quote(line.uid, safe=':')}?seq={chance.randint(0, min(20, line.events - 1))}" for line in some]
+    kinds = ("day", "week", "month", "session", "model", "agent", "project", "branch", "machine", "subagent", "block")
+    yield "usage", [f"/usage?by={by}&since={since}" for by in kinds for since in ("30d", "90d", "all")]
+    yield "errors", ["/errors", "/errors?least=1", *(f"/errors?repo={quote(repo)}" for repo in repos[:20])]
+    yield "live", ["/live"] * number
+    yield "agents and store", ["/agents"] * number
+    yield "API: sessions", [f"/api/v1/sessions?page={chance.randint(1, 40)}" for _ in range(number)]
+
+
+async def ask_all(home: Path, pages: dict[str, list[str]]) -> dict[str, list[Asked]]:
+    os.environ["RUNLORE_HOME"] = str(home)
+    app = make_app()
+    for paths in pages.values():
+        await ask(app, paths[0])  # Templates and imports.
+    return {name: [await ask(app, path) for path in paths] for name, paths in pages.items()}
+
+
+async def ask(app: Any, url: str) -> Asked:
+    parts = urlsplit(url)
+    scope = {
+        "type": "http", "http_version": "1.1", "method": "GET", "scheme": "http", "path": parts.path, "raw_path": parts.path.encode(),
+        "query_string": parts.query.encode(), "root_path": "", "headers": [(b"host", b"localhost"), (b"accept-encoding", b"gzip")],
+        "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 80),
+    }  # fmt: skip
+    size = status = 0
+
+    async def receive() -> dict[str, Any]:
+        await asyncio.sleep(3600)
+        return {"type": "http.disconnect"}
+
+    async def send(message: dict[str, Any]) -> None:
+        nonlocal size, status
+        status = message.get("status", status)
+        size += len(message.get("body", b""))
+
+    wall, cpu = time.perf_counter(), time.process_time()
+    await app(scope, receive, send)
+    return Asked((time.perf_counter() - wall) * 1000, (time.process_time() - cpu) * 1000, size, status)
+
+
+def row(name: str, found: list[Asked]) -> Row:
+    wall, cpu = [one.wall_ms for one in found], [one.cpu_ms for one in found]
+    failed = sum(one.status >= 400 for one in found)
+    measured = f"p50 {statistics.median(wall):.0f} ms, p95 {percentile(wall):.0f} ms" + (f", {failed} FAILED" if failed else "")
+    return Row(name, f"p95 ≤ {BAR_MS} ms", measured, f"CPU p50 {statistics.median(cpu):.0f} ms, p95 {percentile(cpu):.0f} ms", "")
+
+
+def percentile(values: list[float]) -> float:
+    return sorted(values)[min(len(values) - 1, int(len(values) * 0.95))]
+
+
+def long_session(home: Path) -> Row:
+    """The largest session of a store, opened by a process that has its imports and nothing else; the best of three."""
+    with closing(open_store(str(home / "runlore.db"), read_only=True)) as store:
+        (line,) = store.sessions(Filter(), sort="events", limit=1)
+    url = f"/s/{quote(line.uid, safe=':')}"
+    best = min((asyncio.run(open_once(home, url)) for _ in range(3)), key=lambda one: one.cpu_ms)
+    what = f"open a session of {line.source_bytes / 1e6:.0f} MB with {line.events:,} events"
+    return Row(what, f"≤ {OPEN_MS} ms", f"{best.wall_ms:.0f} ms", f"CPU {best.cpu_ms:.0f} ms, {best.size / 1000:.0f} KB", "")
+
+
+async def open_once(home: Path, url: str) -> Asked:
+    from runlore.web import session
+
+    os.environ["RUNLORE_HOME"] = str(home)
+    session.outlines.__init__()  # type: ignore[misc] # Nothing is remembered from the time before.
+    app = make_app()
+    await ask(app, "/sessions")
+    return await ask(app, url)
+
+
+if __name__ == "__main__":
+    main()
