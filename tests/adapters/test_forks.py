@@ -11,7 +11,9 @@ from runlore.store import open_store
 from runlore.testing import iter_fixtures
 
 FIXTURES = Path(__file__).parent / "fixtures"
-FORKS = {"openclaude": "claude", "kilo": "opencode", "omp": "pi", "traex": "codex", "roo": "cline"}
+FORKS = {"openclaude": "claude", "kilo": "opencode", "mimocode": "opencode", "omp": "pi", "traex": "codex", "roo": "cline"}
+COMMANDS = {"mimocode": "mimo"}
+"""Where the program is not called as we call the agent."""
 
 
 @pytest.mark.parametrize(("fork", "origin"), FORKS.items())
@@ -27,7 +29,7 @@ def test_a_fork_looks_elsewhere_and_has_sessions_of_its_own(fork: str, origin: s
         session = store.session(uid)
         assert session is not None
         command = get(fork).resume(session)
-        assert command is None or command[0] == fork
+        assert command is None or command[0] == COMMANDS.get(fork, fork)
     store.close()
 
 
@@ -37,6 +39,27 @@ def test_a_fork_is_not_told_to_call_us_in_the_way_of_its_origin(fork: str) -> No
         integration(fork)
 
 
-def test_databases_are_told_apart_by_their_names(tmp_path: Path) -> None:
+def test_what_was_taken_over_from_another_agent_is_read_there_alone() -> None:
+    """One session was only taken over, one was gone on with."""
+    adapter, root = get("mimocode"), FIXTURES / "mimocode/session/root"
+    found = [adapter.normalize(source, adapter.read(source, None), None) for source in adapter.discover(root)]
+    said = [[body for event, body in zip(each.events, each.bodies, strict=True) if event.kind == "user_msg"] for each in found]
+    assert said == [["Count the tests", "List the tests"], ["Gone on with here"]]
+
+
+def test_messages_of_a_subagent_lie_beside_those_of_its_session() -> None:
+    adapter, root = get("mimocode"), FIXTURES / "mimocode/session/root"
+    source = next(iter(adapter.discover(root)))
+    found = adapter.normalize(source, adapter.read(source, None), None)
+    names = {event.native_id: event for event in found.events}
+    below = [event for event in found.events if event.is_sidechain]
+    assert [event.kind for event in below].count("assistant_msg") == 1
+    for event, parent in zip(found.events, found.parents, strict=True):
+        if not event.is_sidechain and parent is not None:
+            assert not names[parent].is_sidechain
+    assert sum(call.is_sidechain for call, _ in found.calls) == 2
+
+
+def test_databases_are_told_apart_by_their_names() -> None:
     assert not list(get("opencode").discover(FIXTURES / "kilo/session/root"))
     assert not list(get("kilo").discover(FIXTURES / "opencode/database/root"))

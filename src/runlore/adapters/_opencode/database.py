@@ -26,6 +26,8 @@ class Database:
     def __init__(self, db: apsw.Connection) -> None:
         self.db = db
         self.has_log = bool(columns(db, "event"))
+        self.has_agents = "agent_id" in columns(db, "message")
+        self.has_imports = "message_ids" in columns(db, "external_import")
         self.removed: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {}
 
     def is_one(self) -> bool:
@@ -41,7 +43,8 @@ class Database:
         sql = f"select id, time_updated from session {where.replace('session_id', 'id')} order by time_created, id"
         for id_, updated in self.db.execute(sql, given):
             count, last = counts.get(id_, (0, None))
-            if not isinstance(id_, str) or not id_ or not count or not id_.isprintable() or os.path.basename(id_) != id_:
+            count -= len(self._imported(id_))
+            if not isinstance(id_, str) or not id_ or count <= 0 or not id_.isprintable() or os.path.basename(id_) != id_:
                 continue
             changed, is_open = self._last(last)
             mark = max(number(updated, 1 << 50) or 0, changed)
@@ -79,12 +82,21 @@ class Database:
             Message(str(row[0]), number(row[1], 1 << 50) or 0, tuple(parts.get(row[0], ())))
             for row in self.db.execute("select id, time_created from message where session_id = ? order by time_created, id", (id,))
         ]
+        if imported := self._imported(id):
+            found = [message for message in found if message.id not in imported]
         if found:
             last = self.db.execute("select rowid from message where id = ?", (found[-1].id,)).fetchone()
             changed, is_open = self._last(last[0] if last else -1)
             found[-1] = msgspec.structs.replace(found[-1], is_open=is_open and not is_stale(changed))
         taken = self._taken_back(id, {message.id for message in found})
         return in_order(found + taken) if taken else found
+
+    def _imported(self, session: Any) -> set[str]:
+        """The messages that a fork has taken over from other agents, whose own they are."""
+        if not self.has_imports or not isinstance(session, str):
+            return set()
+        lists = [_json(text) for (text,) in self.db.execute("select message_ids from external_import where session_id = ?", (session,))]
+        return {id_ for found in lists if isinstance(found, list) for id_ in found if isinstance(id_, str)}
 
     def _taken_back(self, session: str, there: set[str]) -> list[Message]:
         """The messages that were removed, as they were last."""
@@ -117,6 +129,8 @@ class Database:
         sql = "select session_id, cast(data as blob) from message where id = ?"
         session, data = self.db.execute(sql, (message.id,)).fetchone() or (None, None)
         info = {"time": {"created": message.created}, **_object(data), "id": message.id, "sessionID": session}
+        if self.has_agents:
+            (info["agentID"],) = self.db.execute("select agent_id from message where id = ?", (message.id,)).fetchone() or (None,)
         sql = "select id, cast(data as blob) from part where message_id = ? order by id"
         return info, [{**_object(data), "id": part} for part, data in self.db.execute(sql, (message.id,))]
 

@@ -21,6 +21,8 @@ from . import words
 
 CARRY = 1
 """The layout of `State`; changed only together with the adapter's `version`."""
+MAIN = "main"  # The agent that is none of the subagents. Only a fork names it.
+AGENTS = 64  # Subagents of one session whose last events are remembered.
 FIRSTS = 2000  # Messages whose first event is remembered. A compaction, or going back, names one of the last.
 MOST_EVENTS = 10_000  # Of one message.
 
@@ -52,6 +54,8 @@ class State(msgspec.Struct, array_like=True):
     shell: str = ""
     """The message with which a person ran a command."""
     firsts: dict[str, str] = {}
+    agents: dict[str, str] = {}
+    """The last event of each subagent whose messages stand in this session."""
 
 
 class Reader:
@@ -68,6 +72,8 @@ class Reader:
         self.original: str | None = None
         self.is_removed = False
         self.parent: str | None = None
+        self.agent = ""
+        """The subagent whose message this is."""
 
     def run(self, records: Iterable[Record]) -> Normalized:
         for record in records:
@@ -179,17 +185,19 @@ class Reader:
 
     # Messages.
 
-    def begin(self, name: str, created: Any, *, is_removed: bool, copied: tuple[str, list[Any]] | None = None) -> None:
+    def begin(
+        self, name: str, created: Any, *, is_removed: bool, copied: tuple[str, list[Any]] | None = None, agent: str = ""
+    ) -> None:  # fmt: skip
         """Makes this message the current one. What was taken back before it lies on a line of its own."""
         state = self.state
-        self.message, self.count, self.copied, self.original = name, 0, copied, None
+        self.message, self.count, self.copied, self.original, self.agent = name, 0, copied, None, agent
         self.ts = time_of(created)
         self.is_removed = is_removed
         if is_removed:
             state.retracted = state.retracted or name
             self.parent = state.aside or state.last
         else:
-            self.parent = state.last
+            self.parent = state.agents.get(self.agent, state.last)
 
     def step(self, value: dict[str, Any]) -> None:
         info, parts = pick(value, "info", of=dict) or {}, value.get("parts")
@@ -207,7 +215,8 @@ class Reader:
             self.take_back(first, (head, "..", end) if head and end else ())
         copy = pick(value, "original", "message", of=str)
         copied = (copy, pick(value, "original", "parts", of=list) or []) if copy else None
-        self.begin(name, (pick(info, "time", of=dict) or {}).get("created"), is_removed=is_removed, copied=copied)
+        agent, created = (pick(info, "agentID", of=str) or MAIN)[:200], (pick(info, "time", of=dict) or {}).get("created")
+        self.begin(name, created, is_removed=is_removed, copied=copied, agent="" if agent == MAIN else agent)
         if copied and not self.state.parent and (origin := clean(pick(value, "original", "session", of=str) or "")):
             self.state.parent, self.state.relation = self.uid(origin), "fork"
         self.say(info, parts if isinstance(parts, list) else [parts] if parts else [])
@@ -371,7 +380,7 @@ class Reader:
             provider=pick(info, "providerID", of=str), model=self.state.model, input_tokens=usage.input_tokens,
             output_tokens=usage.output_tokens, cache_read_tokens=usage.cache_read_tokens,
             cache_write_5m_tokens=usage.cache_write_tokens, reasoning_tokens=usage.reasoning_tokens,
-            is_sidechain=self.state.relation == "subagent",
+            is_sidechain=self.state.relation == "subagent" or bool(self.agent),
         )  # fmt: skip
         self.out.calls.append((call, name))
 
@@ -386,7 +395,7 @@ class Reader:
             return
         state, out = self.state, self.out
         body = cap(body)
-        if state.relation == "subagent":
+        if state.relation == "subagent" or self.agent:
             more["is_sidechain"] = True
         out.events.append(
             SessionEvent(
@@ -403,6 +412,8 @@ class Reader:
         self.parent = name
         if self.is_removed:
             state.aside = name
+        elif self.agent:
+            keep(state.agents, self.agent, name, AGENTS)
         else:
             state.last = name
         state.seq += 1

@@ -59,7 +59,7 @@ def call_of(tool: str, state: dict[str, Any]) -> Call:
     """What a tool was asked to do."""
     args = pick(state, "input", of=dict)
     given = args if args is not None else {}
-    action = ACTIONS.get(tool) or ("mcp" if "_" in tool else "other")
+    action = ACTIONS.get(tool) or ACTIONS.get(tool.lower()) or ("mcp" if "_" in tool else "other")
     kind, body = "tool_call", key_values(given) if args is not None else text_of(state.get("input"))
     command = pick(given, "command", of=str)
     path = pick(given, "filePath", of=str)
