@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -40,17 +41,18 @@ def grow(source: Path, target: Path, pieces: int, rng: random.Random, after: Cal
     shutil.copytree(source, target)
     files = sorted(target.rglob("*.jsonl"))
     whole = {file: file.read_bytes() for file in files}
+    now = time.time_ns()  # A file that grows was written just now, and what may still change in it is not told yet.
     for number, file in enumerate(files):
         file.write_bytes(b"")
-        os.utime(file, ns=(number, number))
+        os.utime(file, ns=(now + number, now + number))
     for number, (file, data) in enumerate(whole.items()):
         cuts = sorted(rng.randrange(len(data) + 1) for _ in range(pieces - 1)) if data else []
         for first, last in zip([0, *cuts], [*cuts, len(data)], strict=True):
             with file.open("ab") as out:
                 out.write(data[first:last])
-            os.utime(file, ns=(number, last))
+            os.utime(file, ns=(now + number, now + last))
             after()
-        os.utime(file, ns=(number, number))
+        os.utime(file, ns=(now + number, now + number))
     after()
 
 

@@ -81,8 +81,9 @@ class Adapter(JsonLines):
         """Whether a file is one of a session. In a folder of samples that somebody collected, any may be one."""
         folder, name = os.path.split(path)
         if name == CONTEXT:
+            # A log that has just begun is still going to tell all that the context does.
             log = found.get(os.path.join(folder, WIRE))
-            return log is None or log.size <= EMPTY
+            return log is None or (log.size <= EMPTY and is_stale(found[path], STALE_S))
         if name in OTHERS or _ASIDE.match(name) or os.path.basename(folder) == "user-history":
             return False
         if name == WIRE:
