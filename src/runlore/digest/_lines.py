@@ -65,16 +65,19 @@ def may_tell(text: str) -> bool:
 def _lines_with(words: list[str], everything: str, count: int, middle: int) -> Iterator[int]:
     """The lines that have one of these words, as they come. Where only both ends of a body are seen, those of its end are turned round,
     so that it makes no difference where it was cut. One is looked for when it is asked for: the first is often the last."""
-    nexts = [everything.find(word) for word in words]
+    nexts, size = [everything.find(word) for word in words], len(everything)
     n, last = -1, 0
     for _ in range(MOST_TRIED):
         at = min(nexts)
         n += everything.count("\n", last, at + 1)  # A line is known by the line breaks in front of it.
-        if at == len(everything) or n >= middle:
+        if at == size or n >= middle:
             break
         yield n
         last = everything.find("\n", at + 1)
-        nexts = [was if was >= last else _find(everything, word, last) for word, was in zip(words, nexts, strict=True)]
+        for i, was in enumerate(nexts):
+            if was < last:
+                at = everything.find(words[i], last)
+                nexts[i] = at if at >= 0 else size  # Behind everything when it is not there any more.
     yield from _from_end(words, everything, count, middle)
 
 
@@ -109,13 +112,9 @@ def _from_end(words: list[str], everything: str, count: int, middle: int) -> Ite
         yield n
         begin = everything.rfind("\n", 0, at + 1)
         n -= 1
-        lasts = [was if was < begin else everything.rfind(word, 0, begin + 1) for word, was in zip(words, lasts, strict=True)]
-
-
-def _find(everything: str, word: str, start: int) -> int:
-    """Where it is; behind everything when it is not there any more."""
-    at = everything.find(word, start)
-    return at if at >= 0 else len(everything)
+        for i, was in enumerate(lasts):
+            if was >= begin:
+                lasts[i] = everything.rfind(words[i], 0, begin + 1)
 
 
 def _line_at(everything: str, at: int) -> int:

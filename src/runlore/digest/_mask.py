@@ -35,7 +35,10 @@ def key_of(template: str) -> str:
     """For comparing: all placeholders are one, so that a slot that holds a number today and a hash tomorrow is one slot."""
     if "<" not in template:
         return template
-    return _ANY_REPEATED.sub(PLACEHOLDER, _QUOTED_MASK.sub(PLACEHOLDER, _NAMED.sub(PLACEHOLDER, template)))
+    key = _NAMED.sub(PLACEHOLDER, template)
+    if _QUOTE.search(key):
+        key = _QUOTED_MASK.sub(PLACEHOLDER, key)
+    return _ANY_REPEATED.sub(PLACEHOLDER, key) if key.count(PLACEHOLDER) > 1 else key
 
 
 # One after the other these take half of the time of a choice.
@@ -221,7 +224,7 @@ def _quoted(found: re.Match[str]) -> str:
     """A name in quotes stays, for it is what the error is about; any other text in quotes is a value."""
     text = found[0]
     inside = text[1:-1]
-    if _NAMED.fullmatch(inside) or _IDENTIFIER.match(inside):
+    if (" " not in inside and _IDENTIFIER.match(inside)) or (inside[0] == "<" and _NAMED.fullmatch(inside)):
         return text
     method = _METHOD.match(inside)
     return f"{text[0]}{method[0] if method else ''}<value>{text[-1]}"
