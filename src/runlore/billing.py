@@ -35,7 +35,7 @@ def settle(store: Store, batch: Batch, price: Callable[[Call], PriceRow | None] 
     known = {hash_of(kept.call): kept for kept in store.calls([hash_of(kept.call) for kept in batch.calls])}
     calls = list(_settled(batch.calls, known)) if known else batch.calls
     if price is not None:
-        calls = [_priced(kept, known.get(hash_of(kept.call)), price) for kept in calls]
+        calls = [_priced(kept, known.get(hash_of(kept.call)) if known else None, price) for kept in calls]
     return msgspec.structs.replace(batch, calls=calls)
 
 

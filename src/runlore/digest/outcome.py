@@ -78,7 +78,7 @@ def _look(events: list[SessionEvent], bodies: Mapping[int, str], attempts: Seque
     done = [attempt for attempt in attempts if attempt.is_done and attempt.end_seq in seqs and not _is_ours(attempt)]
     edits = [attempt.end_seq for attempt in done if _edits(attempt)]
     last_edit = edits[-1] if edits else -1
-    shipped = [attempt for attempt in done if attempt.end_seq > last_edit and _shipping(attempt, bodies.get(attempt.end_seq, ""))]
+    shipped = [attempt for attempt in done if attempt.end_seq > last_edit and _shipping(attempt, bodies)]
     return _Session(
         line=line,
         bodies=bodies,
@@ -102,9 +102,10 @@ def _is_question(attempt: Attempt) -> bool:
 
 
 def _edits(attempt: Attempt) -> bool:
-    if attempt.failed:
-        return False
-    return attempt.action == "edit" or (attempt.action == "shell" and _IN_PLACE.search(attempt.text[:LONGEST]) is not None)
+    if attempt.failed or attempt.action != "shell":
+        return attempt.action == "edit" and not attempt.failed
+    text = attempt.text[:LONGEST]  # Words are looked for before a pattern is, here and below: nearly every command is asked.
+    return ("sed" in text or "perl" in text or "git" in text or "patch" in text) and _IN_PLACE.search(text) is not None
 
 
 _IN_PLACE = re.compile(r"\b(?:sed|perl)\b[^|;&\n]{0,80} -[a-zA-Z]{0,4}i|\bgit apply\b|\bpatch -p\d")
@@ -134,16 +135,19 @@ def _has_failures(attempt: Attempt) -> bool:
 
 def _is_of_before(attempt: Attempt) -> bool:
     """Whether the changes were put aside for this run: what it tells is how things were before."""
-    return attempt.action == "shell" and _ASIDE.search(attempt.text[:LONGEST]) is not None
+    return attempt.action == "shell" and "git " in (text := attempt.text[:LONGEST]) and _ASIDE.search(text) is not None
 
 
 _ASIDE = re.compile(r"\bgit (?:stash(?! (?:pop|apply|list|show|drop))|worktree add|checkout (?:HEAD|main|master|origin)\b)")
 
 
-def _shipping(attempt: Attempt, said: str) -> frozenset[str]:
+def _shipping(attempt: Attempt, bodies: Mapping[int, str]) -> frozenset[str]:
     """What was shipped by a command, as its output does not deny."""
+    text = attempt.text
+    if not ("git" in text or "gh" in text or "glab" in text):
+        return frozenset()
     shipped = _SHIPS & {" ".join(head.split()[:size]) for head in attempt.command.heads for size in (2, 3)}
-    return frozenset() if shipped and (attempt.failed or _REFUSED.search(said)) else shipped
+    return frozenset() if shipped and (attempt.failed or _REFUSED.search(bodies.get(attempt.end_seq, ""))) else shipped
 
 
 _COMMIT = "git commit"
@@ -204,7 +208,7 @@ def _by_exit(session: _Session) -> Outcome | None:
     last = session.attempts[-LAST_FAILURES:]
     if len(last) == LAST_FAILURES and all(attempt.failed for attempt in last):
         return _say("fail", "exit", 0.7, "the last calls failed", *(attempt.end_seq for attempt in last))
-    if session.shipped is not None:
+    if session.first_edit is None or session.shipped is not None:
         return None
     run = next((attempt for attempt in reversed(session.attempts) if attempt.end_seq < session.last_edit or _runs(attempt)), None)
     if run is None or run.end_seq < session.last_edit:
@@ -236,7 +240,7 @@ def _by_shipping(session: _Session) -> Outcome | None:
     shipped = session.shipped
     if shipped is None or session.is_tested_badly:
         return None
-    if _shipping(shipped, "") == {_COMMIT}:
+    if _shipping(shipped, session.bodies) == {_COMMIT}:
         return _say("success", "shipped", 0.5, "it was committed", shipped.end_seq)
     return _say("success", "shipped", 0.6, "it was pushed", shipped.end_seq)
 
