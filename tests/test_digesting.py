@@ -17,9 +17,12 @@ from runlore.digest import session as digests
 from runlore.model import Digest
 from runlore.store import Filter, Store, open_store
 from runlore.store.digest_rows import pack_digest
+from tests.test_law import CASES
 from tests.toy import START, Toy, line
 
 ALL = Filter(parents_only=False)
+LATER = -1e9
+"""Seconds: also what ends in years to come, as in some fixtures, is at rest."""
 
 
 @pytest.fixture
@@ -71,6 +74,35 @@ def test_workers_make_the_same_digests(store: Store, config: Config, root: Path)
     assert packed(store) == alone
 
 
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.parent.name}-{case.name}")
+def test_a_digest_is_the_same_made_with_its_session_or_from_the_store(store: Store, config: Config, case: Path) -> None:
+    pipeline.sync(store, config, agents=[case.parent.name], roots=[str(case / "root")], quiet_s=LATER)
+    with_session = packed(store)
+    assert with_session
+    store.drop_digests(list(with_session))
+    assert digesting.digest_stale(store, config, workers=0, quiet_s=LATER) == (len(with_session), [])
+    assert packed(store) == with_session
+
+
+def test_a_session_of_two_sources_has_a_digest_of_both(store: Store, config: Config, home: Path, toy: Toy) -> None:
+    for n, text in enumerate(("fix it", "and the docs")):
+        (home / f".toy/{n}").mkdir(parents=True)
+        (home / f".toy/{n}/s.jsonl").write_bytes(line(id=f"{n}", text=text, at=n))
+    pipeline.sync(store, config)
+    found = store.digest("toy:s")
+    assert found is not None
+    assert (found.goal, found.kinds) == ("fix it", {"user_msg": 2})
+    assert store.fits(found)
+
+
+def test_no_digest_is_lost_between_two_transactions(store: Store, config: Config, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pipeline.sync(store, config)
+    store.drop_digests(list(packed(store)))
+    monkeypatch.setattr(digesting, "COMMIT", 20)
+    assert digesting.digest_stale(store, config, workers=0) == (100, [])
+    assert len(packed(store)) == 100
+
+
 def test_only_what_changed_is_made_again(store: Store, config: Config, root: Path) -> None:
     pipeline.sync(store, config)
     with (root / "s3.jsonl").open("ab") as file:
@@ -93,6 +125,8 @@ def test_a_session_that_is_at_work_waits_unless_it_has_ended(store: Store, confi
 def test_a_sync_that_is_killed_halfway_goes_on_where_it_stopped(
     store: Store, config: Config, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    pipeline.sync(store, config)
+    store.drop_digests(list(packed(store)))
     put, count = store.put_digest, iter(range(1000))
 
     def stop(digest: Digest, when: datetime) -> None:

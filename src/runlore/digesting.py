@@ -63,7 +63,7 @@ def digest_stale(
     made = _made(store, config, stale, workers)
     for _ in range(0, len(stale), COMMIT):
         with store.transaction():
-            for one, _ in zip(made, range(COMMIT), strict=False):
+            for _, one in zip(range(COMMIT), made, strict=False):  # In this order: else one more would be taken, and lost.
                 if one.digest is not None:
                     store.put_digest(one.digest, now)
                     count += 1

@@ -23,7 +23,7 @@ from . import _words, adapters
 from .adapters import LOST, Adapter, Source
 from .config import Config
 from .errors import ConfigError, ReadError, StoreLost
-from .model import Call
+from .model import Call, Digest
 from .places import Places
 from .store import DAMAGED, FORGOTTEN, Batch, Filter, PriceRow, Put, SourceState, Store
 from .tasks import TOGETHER, Runner, Task, groups
@@ -109,9 +109,9 @@ def sync(
     digest when they have been quiet for `quiet_s`."""
     began = time.monotonic()
     for left in reversed(range(MOST_TRIES)):
-        run = _Sync(store, config, agents, roots, Report(dry_run=dry_run))
+        run = _Sync(store, config, agents, roots, Report(dry_run=dry_run), quiet_s)
         try:
-            run.run(workers, progress, quiet_s)
+            run.run(workers, progress)
             if not dry_run:
                 run.settle(workers)
             break
@@ -140,19 +140,23 @@ def _absolute(root: str) -> Path:
 class _Sync:
     """One sync. The methods are its steps."""
 
-    def __init__(self, store: Store, config: Config, agents: Sequence[str], roots: Sequence[str], report: Report) -> None:
+    def __init__(
+        self, store: Store, config: Config, agents: Sequence[str], roots: Sequence[str], report: Report, quiet_s: float
+    ) -> None:  # fmt: skip
         self.store, self.config, self.report = store, config, report
-        self.agents, self.roots = agents, roots
+        self.agents, self.roots, self.quiet_s = agents, roots, quiet_s
         self.looked_in: set[tuple[str, str]] = set()
         self.refused: set[str] = set()
         """Folders and files that could not be looked at: what lies below is not known to be gone."""
         self.places = Places(config)
         self.touched: set[str] = set()
+        self.made: list[Digest] = []
+        """Digests that came with what was just put."""
         self.overtaken = 0
         self.is_careful = False
         """Put one source at a time: one of them has a value that the database does not take."""
 
-    def run(self, workers: int | None, progress: Progress | None, quiet_s: float) -> None:
+    def run(self, workers: int | None, progress: Progress | None) -> None:
         """All steps in their order."""
         with ExitStack() as stack:
             is_dry = self.report.dry_run
@@ -168,7 +172,7 @@ class _Sync:
             self.ingest(tasks, workers, progress)
             self.price()
             self.redact_stored()
-            self.digest(workers, progress, quiet_s)
+            self.digest(workers, progress)
 
     # ── what is there ────────────────────────────────────────────────────────────────────────────────────────────────
     def discover(self) -> list[Source]:
@@ -325,7 +329,7 @@ class _Sync:
             workers = (os.cpu_count() or 1) if self.report.size >= WORKERS_FROM_BYTES else 0
         with ExitStack() as stack:
             stack.enter_context(_without_gc())
-            runner = Runner(self.store, self.config, workers)
+            runner = Runner(self.store, self.config, workers, self.quiet_s)
             stack.callback(runner.close)
             if workers:
                 from .billing import warm
@@ -339,6 +343,7 @@ class _Sync:
                     with self.store.together([result.batch for _, result in group if result.batch is not None]):
                         for task, result in group:
                             self._take(task, result, runner, progress)
+                    self._put_digests()
                 except (OverflowError, UnicodeError) as error:
                     raise _Unstorable(group[0][0].source if len(group) == 1 else None, error) from None
                 if commits.step(sum(result.batch.size for _, result in group if result.batch is not None)) and self._is_full():
@@ -375,6 +380,14 @@ class _Sync:
         if progress:
             progress.advance(0 if result.more else 1, size)
 
+    def _put_digests(self) -> None:
+        """Keeps the digests that were made of whole sessions, where it turned out that they are."""
+        for digest in self.made:
+            if self.store.fits(digest):
+                self.store.put_digest(digest, datetime.now(UTC))
+                self.report.digests += 1
+        self.made.clear()
+
     def _became(self, task: Task, word: str) -> None:
         """Counts a source as what it turned out to be."""
         found = self.report.found
@@ -402,6 +415,8 @@ class _Sync:
             runner.leave(task)
             return set()
         done = self._put(task, batch, runner)
+        if task.why == "new" and not done.copies:  # What is a copy is another's, and so is what it tells.
+            self.made += [piece.digest for piece in batch.pieces if piece.digest is not None]
         self.store.set_places(self.places.of(batch))
         self.report.events += done.events
         self.report.copies += done.copies
@@ -465,11 +480,12 @@ class _Sync:
             self.store.purge()
         _count(self.report.redacted, cleaner.hits)
 
-    def digest(self, workers: int | None, progress: Progress | None, quiet_s: float) -> None:
-        """Makes the digests of what has changed and come to rest."""
+    def digest(self, workers: int | None, progress: Progress | None) -> None:
+        """Makes the digests of what has changed and come to rest, but for those that were made with it."""
         from .digesting import digest_stale
 
-        self.report.digests, problems = digest_stale(self.store, self.config, workers=workers, quiet_s=quiet_s, progress=progress)
+        count, problems = digest_stale(self.store, self.config, workers=workers, quiet_s=self.quiet_s, progress=progress)
+        self.report.digests += count
         self.report.problems += problems
 
 

@@ -8,19 +8,22 @@ from __future__ import annotations
 import gc
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec.structs import force_setattr
 
-from . import adapters
+from . import adapters, timeline
 from ._hash import blake2b
 from .adapters import Adapter, Facts, Normalized, Position, Record, Source
-from .config import Config, make_home
+from .config import Config, Quality, make_home
 from .errors import ReadError
 from .ledger import merge
-from .model import SUMMARY_LENGTH, SessionEvent, shorten
+from .model import SUMMARY_LENGTH, Digest, Session, SessionEvent, shorten
 from .redact import Redactor, load_key, rules_from_config, without_noted
 from .store import Batch, Kept, Piece, Resume, StreamState
 from .store.pieces import (
@@ -34,7 +37,7 @@ from .store.pieces import (
     redact_record,
     update_facts,
 )  # fmt: skip
-from .timeline import Tally
+from .timeline import PAUSE, Tally
 
 BATCH_BYTES = 8 * 1024 * 1024
 """How much of a source is taken at a time. Memory is a small multiple of it in each process; a larger one is not faster."""
@@ -52,6 +55,8 @@ class Setting(msgspec.Struct, kw_only=True):
     rules: list[dict[str, Any]] = []
     redact: bool = True
     raw: bool = True
+    limits: Quality = msgspec.field(default_factory=Quality)
+    quiet_s: float = PAUSE.total_seconds()
 
 
 class Job(msgspec.Struct, kw_only=True):
@@ -59,6 +64,8 @@ class Job(msgspec.Struct, kw_only=True):
     them, and `until` the position up to which they reach."""
 
     source: Source
+    is_new: bool = False
+    """Nothing of it is stored."""
     since: Position | None = None
     resume: Resume = msgspec.field(default_factory=Resume)
     kept: list[Record] | None = None
@@ -74,13 +81,20 @@ class Result(msgspec.Struct, kw_only=True):
     redacted: dict[str, int] = {}
 
 
-def setting(config: Config) -> Setting:
+def setting(config: Config, quiet_s: float = PAUSE.total_seconds()) -> Setting:
     """What the configuration says to a worker. Makes the key of the redaction when there is none yet."""
     key = config.home / "redact.key"
     if config.redact.enabled:
         make_home(config.home)
         load_key(key)
-    return Setting(key_path=str(key), rules=config.redact.rules, redact=config.redact.enabled, raw=config.raw == "keep")
+    return Setting(
+        key_path=str(key),
+        rules=config.redact.rules,
+        redact=config.redact.enabled,
+        raw=config.raw == "keep",
+        limits=config.quality,
+        quiet_s=quiet_s,
+    )
 
 
 def start(data: bytes) -> Callable[[bytes], bytes]:
@@ -128,7 +142,7 @@ class Preparer:
             carry=self._clean_carry(normalized.carry),
             adapter_version=adapter.version,
             redact_version=self.redact_version,
-            pieces=self._pieces(job, normalized, noted),
+            pieces=self._pieces(job, normalized, noted, is_whole=job.is_new and not more),
             aliases=_aliases(job.source.agent, normalized),
             records=pack_records(self._keep(adapter, records, since.records, clean), since.records) if self.setting.raw else [],
             merged={self._text(word): count for word, count in normalized.merged.items()},
@@ -173,7 +187,7 @@ class Preparer:
             yield record if data is record.data else msgspec.structs.replace(record, data=data)
 
     # ── events to pieces ─────────────────────────────────────────────────────────────────────────────────────────────
-    def _pieces(self, job: Job, found: Normalized, noted: dict[int, dict[str, str]]) -> list[Piece]:
+    def _pieces(self, job: Job, found: Normalized, noted: dict[int, dict[str, str]], *, is_whole: bool) -> list[Piece]:
         flavor = job.source.agent
         parts: dict[str, _Part] = {}
         for uid, facts in found.facts.items():
@@ -188,7 +202,8 @@ class Preparer:
             name = f"{seq}\0{event.kind}\0{native}\0".encode("utf-8", "replace")
             part.hash = blake2b(part.hash + name + data, digest_size=16).digest()
             if noted and event.record in noted:
-                event, data = self._clean_event(event, body, noted[event.record])
+                event, body = self._clean_event(event, body, noted[event.record])
+                data = body.encode("utf-8", "replace")
                 if native is not None and self._text(native) != native:
                     event = msgspec.structs.replace(event, native_id=hidden_id(flavor, native))
             summary = event.summary
@@ -203,12 +218,37 @@ class Preparer:
                     link = parent
                 elif where[0] == uid:
                     parent_seq = where[1]
+                    force_setattr(event, "parent_seq", parent_seq)  # It is known to nobody else yet.
             if native is not None and native not in place:
                 place[native] = uid, seq
-            part.add(flavor, event, data, parent_seq, link, original)
-        return [part.close() for part in parts.values()]
+            part.add(flavor, event, body, data, link, original)
+        return [part.close(self._digest(part) if is_whole else None) for part in parts.values()]
 
-    def _clean_event(self, event: SessionEvent, body: str, noted: dict[str, str]) -> tuple[SessionEvent, bytes]:
+    def _digest(self, part: _Part) -> Digest | None:
+        """Of a session that is here as a whole and has come to rest, as the store will have it. There it would have to be read again."""
+        ended_at = part.tally.ended_at
+        is_quiet = ended_at is None or datetime.now(UTC) - ended_at > timedelta(seconds=self.setting.quiet_s)
+        if not part.events or not is_quiet:
+            return None
+        from .digest.session import make
+
+        total, facts = timeline.merge([part.tally]), part.facts
+        try:
+            session = Session(
+                session_uid=part.uid,
+                flavor=part.uid.partition(":")[0],
+                native_session_id=facts.native_session_id,
+                title=facts.title or total.first_prompt,
+                relation=facts.relation,
+                cost=total.cost,
+                last_seq=total.last_seq,
+                content_hash=part.hash.hex(),
+            )
+            return make(session, part.events, part.texts, self.setting.limits)
+        except Exception:  # Any text may be in a session. What could not be made here is tried again later, and told.
+            return None
+
+    def _clean_event(self, event: SessionEvent, body: str, noted: dict[str, str]) -> tuple[SessionEvent, str]:
         """The event without the secrets of its record: where the record is taken apart, what gave one away may be gone."""
         redact = self.redactor
         assert redact is not None
@@ -228,7 +268,7 @@ class Preparer:
             call_id=event.call_id and text(event.call_id),
             refs=tuple(text(ref) for ref in event.refs),
         )
-        return clean, text(body).encode("utf-8", "replace")
+        return clean, text(body)
 
     def _clean_carry(self, carry: bytes) -> bytes:
         return clean_carry(carry, self.redactor) if self.redactor and self.redactor.suspects(carry) else carry
@@ -250,11 +290,12 @@ class _Part:
         self.events: list[SessionEvent] = []
         self.rows: list[list[Any]] = []
         self.bodies: list[bytes | None] = []
+        self.texts: dict[int, str] = {}
         self.natives: list[int] = []
         self.links: list[tuple[int, int]] = []
         self.originals: list[tuple[int, int]] = []
 
-    def add(self, flavor: str, event: SessionEvent, body: bytes, parent_seq: int | None, link: str | None, original: str | None) -> None:
+    def add(self, flavor: str, event: SessionEvent, text: str, body: bytes, link: str | None, original: str | None) -> None:
         rows, copied = self.rows, None
         if link is not None:
             self.links.append((len(rows), native_hash(flavor, link)))
@@ -264,23 +305,29 @@ class _Part:
         native = event.native_id
         self.natives.append(native_hash(flavor, native) if native is not None else 0)
         self.events.append(event)
-        rows.append(make_row(event, event.seq, parent_seq, copied))
+        rows.append(make_row(event, event.seq, event.parent_seq, copied))
         self.bodies.append(body)
+        self.texts[event.seq] = text
 
-    def close(self) -> Piece:
-        before = self.state.tally if self.state else Tally()
+    @cached_property
+    def tally(self) -> Tally:
+        """Once all events are there."""
+        return (self.state.tally if self.state else Tally()).add(self.events)
+
+    def close(self, digest: Digest | None) -> Piece:
         tail = self.state.tail if self.state else None
         segments = pack(self.rows, self.bodies, tail) if self.rows else []
         return Piece(
             session_uid=self.uid,
             facts=self.facts,
-            tally=before.add(self.events),
+            tally=self.tally,
             hash=self.hash or EMPTY,
             rows=[tuple(row) for row in self.rows],
             segments=segments,
             natives=self.natives,
             links=self.links,
             originals=self.originals,
+            digest=digest,
         )
 
 

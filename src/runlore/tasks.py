@@ -50,11 +50,11 @@ class Runner:
     """Prepares tasks, here or in workers, and gives the results in the order of the tasks. A source is in work only once
     at a time: its next part needs what the store knows of the one before."""
 
-    def __init__(self, store: Store, config: Config, workers: int) -> None:
+    def __init__(self, store: Store, config: Config, workers: int, quiet_s: float) -> None:
         from .prepare import setting, start
 
         self._store = store
-        self._setting = setting(config)
+        self._setting = setting(config, quiet_s)
         self._pool: Pool | None = None
         if workers:
             from ._pool import Pool
@@ -123,7 +123,7 @@ class Runner:
             return Job(source=task.source, since=since, resume=resume, kept=records, until=until)
         if known is not None and (goes_on or task.why == "grown"):
             return Job(source=task.source, since=known.position, resume=self._store.resume(known.number))
-        return Job(source=task.source)
+        return Job(source=task.source, is_new=task.why == "new")
 
     def close(self) -> None:
         if self._pool is not None:

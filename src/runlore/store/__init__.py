@@ -15,7 +15,7 @@ import msgspec
 
 from ..adapters import Facts, Position, Record, Skip, Source
 from ..errors import StoreError
-from ..model import Call, Session, SessionEvent
+from ..model import Call, Digest, Session, SessionEvent
 from ..timeline import Tally
 from .digests import Digests
 from .proving import Provable
@@ -136,6 +136,8 @@ class Piece(msgspec.Struct, kw_only=True):
     """(row, hash of the parent's native id), for parents that are not in this batch."""
     originals: list[tuple[int, int]]
     """(row, hash of the native id it is a copy of, as the agent says)."""
+    digest: Digest | None = None
+    """Of all that the session is, if this is all of it and nothing in it turns out to be a copy."""
 
 
 class PriceRow(msgspec.Struct, frozen=True, gc=False):

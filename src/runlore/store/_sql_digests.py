@@ -86,6 +86,10 @@ class Shelf(Reader):
         return ("where " + " and ".join(parts)) if parts else "", [*bindings, *(fingerprints or ())]
 
     # ── writing ──────────────────────────────────────────────────────────────────────────────────────────────────────
+    def fits(self, digest: Digest) -> bool:
+        row = self._one("select last_seq, content_hash from sessions where uid = ?", (digest.session_uid,))
+        return row is not None and tuple(row) == (digest.covers.last_seq, digest.covers.content_hash)
+
     def put_digest(self, digest: Digest, when: datetime) -> None:
         with self.transaction():
             covers = digest.covers

@@ -53,6 +53,9 @@ class Digests(Protocol):
         than what is stored; and in which nothing happened, or nothing was put, after `quiet_since`. Of what was evicted there is
         nothing to make a digest from."""
 
+    def fits(self, digest: Digest) -> bool:
+        """Whether it covers just what is stored of its session."""
+
     def put_digest(self, digest: Digest, when: datetime) -> None:
         """Keeps a digest instead of the one that is there, with what it says of its session and of its errors. One by newer rules
         of the same content stays. A session that is not there has none."""
