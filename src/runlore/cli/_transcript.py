@@ -11,6 +11,7 @@ from itertools import groupby
 
 import msgspec
 
+from ..export.outline import belongs
 from ..model import Session, SessionEvent, Tests
 from ..query import Transcript
 from ..store import SessionLine
@@ -309,11 +310,6 @@ class _Body:
 
     def indent(self, text: str) -> str:
         return " " * (self.gutter + 2) + text if text.strip() else ""
-
-
-def belongs(event: SessionEvent) -> bool:
-    """Whether it is shown with its call. A message that merely names the call stands for itself."""
-    return event.kind in ("tool_result", "decision", "human_intervention", "error")
 
 
 def outcome(event: SessionEvent, call: ToolCall | None, body: str, output: str) -> Iterator[str]:
