@@ -307,6 +307,8 @@ class _Sync:
         for states in self.store.unsettled():
             tasks = [Task(source=state.source, why="outdated", known=state, is_gone=True) for state in states]
             self._do([task for task in tasks if _version(task.source.agent) is not None], workers, None)
+        if self.touched:
+            self.digest(workers, None)
         self.report, self.touched = report, touched
 
     def _do(self, tasks: list[Task], workers: int | None, progress: Progress | None) -> None:

@@ -550,6 +550,13 @@ def test_nobody_elses_copy_takes_the_place_of_an_original(store: PostgresStore, 
     assert store.bodies("toy:aaa") == {0: "forged"}
 
 
+def test_everybody_makes_the_digests_of_their_own_sessions(store: PostgresStore, bob: PostgresStore, toy: Toy, tmp_path: Path) -> None:
+    put(store, toy, tmp_path / "ann/s.jsonl", line(id="a", text="one"))
+    put(bob, toy, tmp_path / "bob/t.jsonl", line(id="b", text="two"))
+    assert store.stale_digests(1, datetime.now(UTC)) == ["toy:s"]
+    assert bob.stale_digests(1, datetime.now(UTC)) == ["toy:t"]
+
+
 def test_what_someone_means_by_a_session_is_copied_with_it(
     store: PostgresStore, bob: PostgresStore, server: Server, toy: Toy, tmp_path: Path, config: Config
 ) -> None:

@@ -158,7 +158,7 @@ class Database:
     def ask(self, questions: Sequence[tuple[str, Sequence[Any]]]) -> list[list[Any]]:
         """The answers to several questions, in one round trip."""
         self.flush()
-        with self.told(), self._connection.pipeline():
+        with self._connected(), self.told(), self._connection.pipeline():
             cursors = [self._connection.execute(translate(sql), _bind(sql, values), binary=True) for sql, values in questions]
             return [cursor.fetchall() for cursor in cursors]
 

@@ -6,7 +6,7 @@ import re
 import sys
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from operator import eq
@@ -16,12 +16,14 @@ import msgspec
 import zstandard
 
 from ..errors import StoreError
+from ..model import SessionEvent
 from . import Filter, Resume, SegmentEvent
 from ._postgres_db import Database
 from ._postgres_db import array as array_of
 from ._postgres_words import COLUMNS, PROVED, SAID, Asked, ask, columns_with, unpacker
-from ._sql_read import Reader
-from .pieces import ERROR, segment_event, unpack
+from ._sql_read import EVENT, Reader
+from .bodies import Bodies
+from .pieces import ERROR, read_row, segment_event, unpack
 
 if TYPE_CHECKING:
     from ._postgres_new import Expected
@@ -56,6 +58,7 @@ class PostgresReader(Reader):
     _words: dict[tuple[Asked, str | None], list[int]]
     """Within a snapshot, where words are, by column."""
     _phrases: tuple[str, dict[Asked, dict[int, frozenset[str]]]] = ("", {})
+    _session_columns: list[str] | None = None
     _seen: Seen | None = None
     """While this store alone may write, what was asked of the database need not be asked again."""
 
@@ -96,13 +99,32 @@ class PostgresReader(Reader):
 
     # ── sessions ─────────────────────────────────────────────────────────────────────────────────────────────────────
     def _columns(self) -> list[str]:
-        sql = "select attname from pg_attribute where attrelid = 'sessions'::regclass and attnum > 0 and not attisdropped order by attnum"
-        return [name for (name,) in self._all(sql)]
+        if self._session_columns is None:  # Once: each question takes as long as the one that it is for.
+            sql = (
+                "select attname from pg_attribute where attrelid = 'sessions'::regclass and attnum > 0 and not attisdropped order by attnum"
+            )
+            self._session_columns = [name for (name,) in self._all(sql)]
+        return self._session_columns
+
+    def timeline(self, uid: str) -> tuple[list[SessionEvent], Mapping[int, str]]:
+        """In one round trip: a first sync does this for every session."""
+        of = "where session = (select number from sessions where uid = ?) order by"
+        rows, segments = self.db.ask(
+            [
+                (f"select {EVENT} from events {of} seq", (uid,)),
+                (f"select id, first_seq, last_seq, length, hash, body from segments {of} first_seq", (uid,)),
+            ]
+        )
+        return [read_row(uid, row) for row in rows], Bodies(rows, segments)
 
     def numbers(self, chosen: Filter) -> set[int]:
         where, bindings = self._where(chosen)
         (found,) = self._one(f"select array_agg(number) from sessions {where}", bindings)
         return set(found or ())
+
+    @property
+    def own_sessions(self) -> tuple[str, tuple[Any, ...]]:
+        return "author = ?", (self.author,)
 
     def _version(self) -> str:
         """Which transactions have ended: another when one has written."""

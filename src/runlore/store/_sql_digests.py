@@ -49,7 +49,8 @@ class Shelf(Reader):
                 yield found
 
     def stale_digests(self, version: int, quiet_since: datetime, limit: int | None = None) -> list[str]:
-        there = "last_seq >= 0 and evicted_at is null"
+        own, author = self.own_sessions  # Fifty people would all make those of all.
+        there = f"last_seq >= 0 and evicted_at is null and {own}"
         is_quiet = "(ended_at is null or ended_at < ? or ingested_at < ?)"
         sql = (
             f"select uid, ended_at from sessions where {UNCOVERED} and {there} and {is_quiet} union"
@@ -58,7 +59,7 @@ class Shelf(Reader):
             f" order by 2 desc nulls last, 1{'' if limit is None else f' limit {limit:d}'}"
         )
         since = format_time(quiet_since)
-        return [uid for uid, _ in self._all(sql, (since, since, version, since, since))]
+        return [uid for uid, _ in self._all(sql, (*author, since, since, version, *author, since, since))]
 
     def errors_seen(self, chosen: Filter, fingerprints: Sequence[str] | None = None) -> list[SessionError]:
         where, bindings = self._errors_where(chosen, fingerprints)

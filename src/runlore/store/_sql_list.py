@@ -47,10 +47,11 @@ class Lister(Speaker):
         """The columns of table `sessions`, in their order."""
 
     def session(self, uid: str) -> Session | None:
-        row = self._one("select * from sessions where uid = ?", (uid,))
+        columns = self._columns()
+        row = self._one(f"select {', '.join(columns)} from sessions where uid = ?", (uid,))
         if row is None:
             return None
-        data = dict(zip(self._columns(), row, strict=True))
+        data = dict(zip(columns, row, strict=True))
         del data["number"], data["uid"]
         cost = {name: data.pop(name) for name in _COSTS}
         data["pinned"], data["tags"] = bool(data["pinned"]), msgspec.json.decode(data["tags"])

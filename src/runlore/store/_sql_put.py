@@ -43,6 +43,12 @@ from .pieces import (
 MOST_ROUNDS = 10
 """Copies of copies of copies settle in as many rounds as there are generations. What claims more is made up."""
 
+OVERTAKEN_AND_KEPT = (
+    f"adapter_version = {OVERTAKEN} and records > 0"
+    " and records = (select coalesce(sum(r.count), 0) from records r where r.source = sources.number)"
+)
+"""Of a source that can be derived again from what is stored of it."""
+
 PUT_BACK = b"\x01"
 """The hash of a block that only counts what is gone from its source: the rest of it counts for a later reading."""
 NO_NUMBER = 1 << 62
@@ -108,6 +114,7 @@ class Writer(Reader, Ledger):
         """Drops segments and their words."""
 
     def unsettled(self) -> Iterator[list[SourceState]]:
+        # Whoever could not have a lock relies on its holder to look once more, also when that found nothing to do.
         for _ in range(MOST_ROUNDS):
             is_settled = True
             for states in self._unsettled():
@@ -118,12 +125,10 @@ class Writer(Reader, Ledger):
 
     def _unsettled(self) -> Iterator[list[SourceState]]:
         """One round of it."""
-        if self._one(f"select 1 from sources where {self.mine[0]} and adapter_version = ? limit 1", (*self.mine[1], OVERTAKEN)):
+        if self._one(f"select 1 from sources where {self.mine[0]} and {OVERTAKEN_AND_KEPT} limit 1", self.mine[1]):
             with suppress(StoreBusy), self.sync_lock():
-                states = [state for state in self.sources().values() if state.adapter_version == OVERTAKEN]
-                found = [state for state in states if 0 < self.kept_count(state.number) == state.position.records]
-                if found:
-                    yield found
+                chosen = {number for (number,) in self._all(f"select number from sources where {OVERTAKEN_AND_KEPT}")}
+                yield [state for state in self.sources().values() if state.number in chosen]
 
     @abstractmethod
     def sync_lock(self) -> AbstractContextManager[None]:

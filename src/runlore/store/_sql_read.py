@@ -18,7 +18,7 @@ from . import Resume, SourceState, StreamState, Tail
 from ._sql_list import Lister, _high
 from .pieces import LENGTH, OFFSET, SEGMENT_BYTES, SEQ, read_row, unpack, unpack_records
 
-_EVENT = 'seq, ts, kind, parent_seq, tool, action, flags, exit_code, native_id, call_id, summary, "offset", length, rest'
+EVENT = 'seq, ts, kind, parent_seq, tool, action, flags, exit_code, native_id, call_id, summary, "offset", length, rest'
 _SCANNED_BYTES = 1 << 20
 """What a thread is given at a time."""
 
@@ -29,6 +29,11 @@ class Reader(Lister):
     @property
     def mine(self) -> tuple[str, tuple[Any, ...]]:
         """Which sources are read here, as a test with what it is given: in a file all are."""
+        return "1 = 1", ()
+
+    @property
+    def own_sessions(self) -> tuple[str, tuple[Any, ...]]:
+        """Which sessions are this author's, in the same way."""
         return "1 = 1", ()
 
     @abstractmethod
@@ -85,7 +90,7 @@ class Reader(Lister):
         return self.bodies(uid, int(seq), int(seq)).get(int(seq))
 
     def _rows(self, session: int, first: int, last: int | None) -> list[Any]:
-        sql = f"select {_EVENT} from events where session = ? and seq between ? and ? order by seq"
+        sql = f"select {EVENT} from events where session = ? and seq between ? and ? order by seq"
         return self._all(sql, (session, first, _high(last)))
 
     def _segments(self, session: int, first: int, last: int | None) -> list[Any]:

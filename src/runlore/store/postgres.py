@@ -18,12 +18,12 @@ from urllib.parse import urlsplit, urlunsplit
 
 from ..errors import StoreBusy, StoreError, StoreTooNew
 from ..model import Digest
-from . import FORGOTTEN, OVERTAKEN, SourceState
+from . import FORGOTTEN, SourceState
 from ._postgres_copy import PostgresTaker
 from ._postgres_db import PATIENCE_S, Database, array
 from ._postgres_read import Seen
 from ._sql import migrations
-from ._sql_put import Again
+from ._sql_put import OVERTAKEN_AND_KEPT, Again
 from ._sql_retain import Evictor
 from .pieces import Cleaner
 
@@ -148,10 +148,10 @@ class PostgresStore(PostgresTaker, Evictor):
 
     def _unsettled(self) -> Iterator[list[SourceState]]:
         """Of every machine of this author. One that is syncing has its lock, and looks for itself when it has let go of that."""
-        sql = "select distinct reader from sources where author = ? and adapter_version = ? order by 1"
+        sql = f"select distinct reader from sources where author = ? and {OVERTAKEN_AND_KEPT} order by 1"
         machine = self.machine
         try:
-            for (reader,) in self._all(sql, (self.author, OVERTAKEN)):
+            for (reader,) in self._all(sql, (self.author,)):
                 self.machine = reader.removeprefix(f"{self.author}@")
                 yield from super()._unsettled()
         finally:
@@ -248,6 +248,9 @@ class PostgresStore(PostgresTaker, Evictor):
         self.purge()
 
     def purge(self) -> None:
+        with self.transaction():
+            self._lock_for_writing()
+            self._drop_empty_months(self._emptied)
         # Deleted rows keep their bytes until their table is written anew. That locks it, so only what was deleted from is.
         parts = [partition(table, month) for month in sorted(self._emptied) for table in PARTITIONED]
         for table in (
