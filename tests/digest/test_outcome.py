@@ -162,7 +162,19 @@ def test_words_of_rejection_are_a_failure(text: str) -> None:
     assert (found.verdict, found.level) == ("fail", "said")
 
 
-@pytest.mark.parametrize("text", ["lookup the token", "greatest common divisor", "does that work?", "not perfect", "add networking"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "lookup the token",
+        "greatest common divisor",
+        "does that work?",
+        "not perfect",
+        "add networking",
+        "great, now add a test",
+        "what is wrong with it?",
+        "don't stop",
+    ],
+)
 def test_parts_of_words_questions_and_negations_say_nothing(text: str) -> None:
     found = judge(EDIT, before=(("user_msg", "fix it"),), then=(("assistant_msg", "Done."), ("user_msg", text), ("assistant_msg", "Well.")))
     assert found.verdict == "unknown"

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import msgspec
 
 from .. import timeline
+from ..model import Outcome as Verdict
 from ..model import SessionEvent, is_own
 from . import Fix, Level, Outcome
 from ._attempts import Attempt, attempts_of
@@ -251,10 +252,12 @@ _GOOD = re.compile(
 )
 _BAD = re.compile(
     r"\b(?:still (?:broken|fails?|failing|wrong|not|no|doesn'?t|does not|isn'?t|the same|happens|happening|get|getting|see|seeing)"
-    r"|(?:does not|doesn'?t|did not|didn'?t|not) (?:work|working|fix(?:ed)?|help(?:ed)?|compile|build)|that'?s wrong|that is wrong|wrong"
-    r"|incorrect|broken|worse|revert|undo|useless|you broke|nope|forget it|give up|never mind|nevermind|stop)\b"
+    r"|(?:does not|doesn'?t|did not|didn'?t|not) (?:work|working|fix(?:ed)?|help(?:ed)?|compile|build)"
+    r"|(?:that|this|it)(?:'?s| is) (?:all |completely |just |still )?(?:wrong|incorrect|broken|worse|useless)|you broke|worse than before"
+    r"|(?:revert|undo) (?:it|that|this|all|everything|your|the)|nope|forget it|give up|never mind|nevermind)\b"
 )
-_NEGATED = re.compile(r"\b(?:not|isn'?t|no|never|but|however|except|almost|nearly|would be|if)\b")
+_MORE = re.compile(r"\b(?:not|isn'?t|no|never|but|however|except|almost|nearly|would be|if|now|next|then|also|please|can you|could you)\b")
+"""What takes an acceptance back, or goes on to something else."""
 
 
 def _by_words(session: _Session) -> Outcome | None:
@@ -265,11 +268,12 @@ def _by_words(session: _Session) -> Outcome | None:
     if any(attempt.seq > last.seq for attempt in session.attempts):
         return None
     text = " ".join(session.bodies.get(last.seq, last.summary or "")[:2000].lower().replace("\u2019", "'").split())
-    if not text or len(text.split()) > SHORT:
+    if not text or len(text.split()) > SHORT or "?" in text:
         return None
     if _BAD.search(text):
         return _say("fail", "said", 0.6, "the user's last words reject it", last.seq)
-    if _GOOD.search(text) and not _NEGATED.search(text) and "?" not in text and not session.is_tested_badly:
+    rest, count = _GOOD.subn(" ", text)
+    if count and not _MORE.search(rest) and not session.is_tested_badly:
         return _say("success", "said", 0.6, "the user's last words accept it", last.seq)
     return None
 
@@ -313,5 +317,5 @@ def _by_silence(session: _Session) -> Outcome | None:
 _JUDGES: tuple[Judge, ...] = (_by_test, _by_end, _by_exit, _by_shipping, _by_words, _by_errors, _by_interruption, _by_silence)
 
 
-def _say(verdict: str, level: Level, confidence: float, reason: str, *seqs: int) -> Outcome:
-    return Outcome(verdict=verdict, level=level, confidence=confidence, evidence=seqs[-MOST_EVIDENCE:], reason=reason)  # type: ignore[arg-type]
+def _say(verdict: Verdict, level: Level, confidence: float, reason: str, *seqs: int) -> Outcome:
+    return Outcome(verdict=verdict, level=level, confidence=confidence, evidence=seqs[-MOST_EVIDENCE:], reason=reason)
