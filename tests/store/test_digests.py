@@ -15,6 +15,7 @@ from runlore.errors import StoreError
 from runlore.model import USD, Call, Digest
 from runlore.store import Filter, Kept, PriceRow, Store, open_store
 from runlore.store._sql_digests import UNCOVERED
+from runlore.store.bodies import Bodies
 from runlore.store.calls import hash_of
 from runlore.store.copying import copy
 from tests.store.test_contract import Agent
@@ -141,6 +142,16 @@ def test_a_whole_session_is_read_in_one_go_and_without_what_was_copied(store: St
     events, bodies = store.timeline("toy:s2")
     assert ([event.origin for event in events], dict(bodies)) == (["toy:s1#0", None], {1: "more"})
     assert store.timeline("toy:none") == ([], {})
+
+
+def test_of_a_large_session_only_a_part_is_held_at_a_time(store: Store, agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    agent.put(*(line(id=f"e{n}", text=f"{n} " * 20_000) for n in range(40)))
+    monkeypatch.setattr("runlore.store.bodies.HELD_BYTES", 200_000)
+    _, bodies = store.timeline("toy:s1")
+    assert dict(bodies) == store.bodies("toy:s1")
+    assert [bodies[n][:3] for n in (39, 0, 20)] == ["39 ", "0 0", "20 "]
+    assert isinstance(bodies, Bodies)
+    assert sum(len(data) for data in bodies._data.values()) <= 300_000
 
 
 def test_a_session_that_is_not_quiet_yet_waits(store: Store, agent: Agent) -> None:

@@ -23,6 +23,7 @@ from runlore.config import Config
 from runlore.errors import RunloreError, StoreError
 from runlore.lending import Stores
 from runlore.prepare import Job, Preparer, Setting
+from runlore.recurring import recurring
 from runlore.store import CallFilter, Filter, Store, copying, open_store
 from runlore.store._postgres_db import Database
 from runlore.store._postgres_pool import MOST, _pools
@@ -137,6 +138,16 @@ def test_both_databases_give_the_same_answers_in_the_same_order(pair: tuple[Stor
 
 def test_both_databases_keep_the_same(pair: tuple[Store, Store]) -> None:
     assert content(pair[0], names=False) == content(pair[1], names=False)
+
+
+def test_both_databases_keep_the_same_digests(pair: tuple[Store, Store]) -> None:
+    every = Filter(parents_only=False)
+    one, two = ([msgspec.structs.replace(made, made_at=None) for made in store.digests(every)] for store in pair)
+    assert len(one) > 100
+    assert one == two
+    assert sorted(pair[0].errors_seen(every), key=str) == sorted(pair[1].errors_seen(every), key=str)
+    now = datetime.now(UTC)
+    assert recurring(pair[0], every, now, least=1, limit=None) == recurring(pair[1], every, now, least=1, limit=None)
 
 
 @pytest.mark.parametrize("by", ["agent", "branch", "day", "hour", "model", "project", "session", "subagent", "price_match", "price_name"])

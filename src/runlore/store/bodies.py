@@ -7,9 +7,12 @@ from typing import Any
 
 from .pieces import LENGTH, OFFSET, SEQ, unpack
 
+HELD_BYTES = 16 * 1024 * 1024
+"""Of unpacked segments, and about as much again of texts. Looks are mostly in order, so little is unpacked twice."""
+
 
 class Bodies(Mapping[int, str]):
-    """Bodies by seq. What was looked at once is kept."""
+    """Bodies by seq. What was looked at is kept for a while: a session may be larger than what a process should hold."""
 
     def __init__(self, rows: Sequence[Sequence[Any]], segments: Sequence[Sequence[Any]]) -> None:
         """`rows` as in `pieces.ROW`; of each segment (id, first_seq, last_seq, length, hash, body), in their order."""
@@ -17,6 +20,7 @@ class Bodies(Mapping[int, str]):
         self._places: dict[int, tuple[int, int, int]] = {}
         self._data: dict[int, bytes] = {}
         self._texts: dict[int, str] = {}
+        self._held = 0
         at = 0
         for row in rows:
             if row[OFFSET] is not None:
@@ -31,6 +35,11 @@ class Bodies(Mapping[int, str]):
             data = self._data.get(at)
             if data is None:
                 _, _, _, size, hash_, body = self._segments[at]
+                self._held += size
+                if self._held > HELD_BYTES:
+                    self._data.clear()
+                    self._texts.clear()
+                    self._held = size
                 data = self._data[at] = unpack(body, size, hash_)
             text = self._texts[seq] = data[offset : offset + length].decode("utf-8", "replace")
         return text
