@@ -27,11 +27,11 @@ class Stored(msgspec.Struct, frozen=True, kw_only=True):
     last_sync: datetime | None
 
 
-def stored(store: Store, config: Config, now: datetime) -> Stored:
+def stored(store: Store, config: Config, now: datetime, stats: dict[str, int]) -> Stored:
     return Stored(
         agents=query.agents(store, config),
         url=store.url,
-        stats=store.stats(),
+        stats=stats,
         risks=query.sources_at_risk(store, config, now),
         last_sync=query.last_sync(config),
     )
@@ -47,7 +47,7 @@ def preview(store: Store, config: Config, now: datetime) -> retain.Plan | None:
 
 def page(request: Request) -> Response:
     with lent(request) as (store, config):
-        found = stored(store, config, datetime.now(UTC))
+        found = stored(store, config, datetime.now(UTC), request.app.state.kept.get(store, "stats", store.stats))
         present = [agent for agent in found.agents if agent.sessions or agent.is_there]
         absent = [agent for agent in found.agents if agent not in present]
         return render(request, "agents.html", found=found, present=present, absent=absent, retain=config.retain)

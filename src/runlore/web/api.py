@@ -178,7 +178,7 @@ def get_facets(_: Request, store: Store, __: Config) -> dict[str, list[tuple[str
 
 def get_session(request: Request, store: Store, _: Config) -> SessionAnswer:
     """One session: its branches, turns and what came out of it."""
-    found = session.outlines.get(store, session.uid_of(request, store), session.branch_of(request))
+    found = session.outline_of(request, store, session.uid_of(request, store), session.branch_of(request))
     return SessionAnswer(
         session=found.session,
         branches=found.branches,
@@ -202,7 +202,7 @@ def get_context(request: Request, store: Store, _: Config) -> list[SeenAnswer]:
     """What the model saw when event `seq` had happened: the last 500 of it."""
     uid, seq = session.uid_of(request, store), session.number(request, "seq")
     query.event_at(store, uid, seq)
-    view = seen_by_model(session.outlines.get(store, uid, 0).events, seq)[-MOST_EVENTS:]
+    view = seen_by_model(session.outline_of(request, store, uid, 0).events, seq)[-MOST_EVENTS:]
     bodies = bodies_of(store, uid, (one.event.seq for one in view if not one.is_cleared))
     return [SeenAnswer(event=one.event, is_cleared=one.is_cleared, body=bodies.get(one.event.seq, "")) for one in view]
 
@@ -277,9 +277,9 @@ def get_skills(_: Request, __: Store, config: Config) -> list[Rate]:
     return lives.rates(config)
 
 
-def get_agents(_: Request, store: Store, config: Config) -> agents.Stored:
+def get_agents(request: Request, store: Store, config: Config) -> agents.Stored:
     """Which agents were found, and what is stored."""
-    return agents.stored(store, config, datetime.now(UTC))
+    return agents.stored(store, config, datetime.now(UTC), request.app.state.kept.get(store, "stats", store.stats))
 
 
 def get_retention(_: Request, store: Store, config: Config) -> Plan | None:

@@ -19,6 +19,7 @@ from ..search import QueryError
 from . import _files, agents, api, events, failures, home, lives, login, session, sessions, taken, used
 from ._guard import Door, Guard
 from ._kept import Kept
+from ._outlines import Outlines
 from ._view import render
 
 ROUTES = [
@@ -58,7 +59,8 @@ def make_app(door: Door | None = None) -> ASGIApp:
     middleware = [Middleware(GZipMiddleware, minimum_size=1024, compresslevel=5)]
     handlers = {RunloreError: refuse, HTTPException: refuse, Exception: fail}
     app = Starlette(routes=ROUTES, middleware=middleware, exception_handlers=handlers, lifespan=lifespan)
-    app.state.stores, app.state.door, app.state.kept = Stores(), door or Door(), Kept()
+    app.state.stores, app.state.door = Stores(), door or Door()
+    app.state.outlines, app.state.kept = Outlines(), Kept()
     return Guard(app, app.state.door)
 
 

@@ -22,7 +22,6 @@ from ..model import Session
 from ..store import Store
 from ..timeline import seen_by_model
 from ._charts import strip
-from ._outlines import Outlines
 from ._view import lent, render
 
 PART = 60
@@ -35,8 +34,6 @@ MOST_RAW = 400_000
 """Characters of a native record that are shown."""
 FOUND = 100
 """Places that finding in a session gives."""
-
-outlines = Outlines()
 
 
 class Part(msgspec.Struct, frozen=True):
@@ -68,6 +65,12 @@ def uid_of(request: Request, store: Store) -> str:
     return query.resolve(store, request.path_params["uid"])
 
 
+def outline_of(request: Request, store: Store, uid: str, branch: int | None) -> Outline:
+    """As it was made for the last part, while nothing changed. Raises NotFound."""
+    found: Outline = request.app.state.outlines.get(store, uid, branch)
+    return found
+
+
 def number(request: Request, name: str, default: int | None = None) -> int:
     text = request.query_params.get(name)
     if text is None and default is not None:
@@ -93,7 +96,7 @@ def resume_command(session: Session) -> str | None:
 def page(request: Request) -> Response:
     with lent(request) as (store, _):
         uid = uid_of(request, store)
-        found = outlines.get(store, uid, branch_of(request))
+        found = outline_of(request, store, uid, branch_of(request))
         parts = parts_of(found)
         at = part_with(parts, number(request, "at", 0)) if "at" in request.query_params else number(request, "part", 0)
         shown = blocks_in(found, at) if parts else []
@@ -149,7 +152,7 @@ def part(request: Request) -> Response:
     """The blocks of a part."""
     with lent(request) as (store, _):
         uid = uid_of(request, store)
-        found = outlines.get(store, uid, branch_of(request))
+        found = outline_of(request, store, uid, branch_of(request))
         shown = blocks_in(found, number(request, "n", 0))
         is_inside = "inside" in request.query_params
         is_last = (number(request, "n", 0) + 1) * PART >= len(found.blocks)
@@ -170,7 +173,7 @@ def part(request: Request) -> Response:
 def parts(request: Request) -> Response:
     """Which parts there are now: what a page that is open asks when the session grew."""
     with lent(request) as (store, _):
-        found = outlines.get(store, uid_of(request, store), branch_of(request))
+        found = outline_of(request, store, uid_of(request, store), branch_of(request))
         return JSONResponse({"parts": msgspec.to_builtins(parts_of(found)), "events": found.session.events, "usd": found.session.cost.usd})
 
 
@@ -186,7 +189,7 @@ def seen(request: Request) -> Response:
     with lent(request) as (store, _):
         uid, seq = uid_of(request, store), number(request, "seq")
         query.event_at(store, uid, seq)
-        found = outlines.get(store, uid, 0)
+        found = outline_of(request, store, uid, 0)
         view = seen_by_model(found.events, seq)
         last = max(1, number(request, "until", len(view)))
         shown = view[max(0, last - MOST_SEEN) : last]

@@ -15,7 +15,7 @@ from ..export.jsonl import jsonl
 from ..export.markdown import markdown
 from ..export.taking import Taken, take
 from ._view import lent
-from .session import branch_of, number, outlines, uid_of
+from .session import branch_of, number, outline_of, uid_of
 
 FORMATS: dict[str, tuple[str, Callable[[Taken], Iterator[str]]]] = {
     "md": ("text/markdown", markdown),
@@ -33,11 +33,11 @@ def export(request: Request) -> Response:
     with lent(request) as (store, _):
         uid, branch = uid_of(request, store), branch_of(request)
         first, last = number(request, "first", 0), number(request, "last") if "last" in request.query_params else None
-        outlines.get(store, uid, branch)  # What is wrong is told before anything is sent.
+        outline_of(request, store, uid, branch)  # What is wrong is told before anything is sent.
 
     def pieces() -> Iterator[bytes]:
         with lent(request) as (store, config):
-            taken = take(store, config, uid, first=first, last=last, branch=branch, made=outlines.get(store, uid, branch))
+            taken = take(store, config, uid, first=first, last=last, branch=branch, made=outline_of(request, store, uid, branch))
             for piece in make(taken):
                 yield piece.encode("utf-8", "replace")
 
@@ -49,7 +49,7 @@ def one(request: Request) -> Response:
     """An event as Markdown, to paste."""
     with lent(request) as (store, config):
         uid, seq = uid_of(request, store), number(request, "seq")
-        taken = take(store, config, uid, first=seq, last=seq, branch=None, made=outlines.get(store, uid, None))
+        taken = take(store, config, uid, first=seq, last=seq, branch=None, made=outline_of(request, store, uid, None))
         return PlainTextResponse("".join(markdown(taken, head=False)))
 
 
