@@ -186,6 +186,16 @@ def test_the_place_of_a_file_tells_whose_it_is(path: str, found: tuple[str, str 
     assert place(path.replace("/", "\\")) == found
 
 
+def test_contexts_are_read_only_where_there_is_no_log(tmp_path: Path) -> None:
+    folder = tmp_path / "sessions/md5/uuid"
+    folder.mkdir(parents=True)
+    for name in ("context.jsonl", "context_sub_1.jsonl", "context_1.jsonl"):
+        (folder / name).write_text('{"role": "user", "content": "x"}\n')
+    assert [Path(source.path).name for source in ADAPTER.discover(tmp_path)] == ["context.jsonl", "context_sub_1.jsonl"]
+    (folder / "wire.jsonl").write_text(f"{OTHER}\n{END}\n")
+    assert [Path(source.path).name for source in ADAPTER.discover(tmp_path)] == ["wire.jsonl"]
+
+
 def test_both_programs_have_roots_of_their_own() -> None:
     found = ADAPTER.find_roots({"KIMI_SHARE_DIR": "/a", "HOME": "/home/dev"})
     assert Path("/a/sessions").absolute() in found

@@ -11,7 +11,8 @@ both (protocols 1.1 to 1.10, and 1.4 and 1.5 of Kimi Code). Last checked 2026-11
 - The folder of a session of Kimi CLI is told by the MD5 in its path, of those that `kimi.json` lists.
 - Where a message comes between two parts of a call's arguments, the call has only the first. The rest follows, at the latest before
   the step ends: the call is given with all of them.
-- A subagent has a log of its own; its session's log repeats it as `SubagentEvent`, which is told only where the log is missing.
+- A subagent has a log of its own; its session's log repeats it as `SubagentEvent`, which is told only where the log is missing. Before,
+  it had a context of its own (`context_sub_<n>.jsonl`), which is read where its session has no log.
 - `StatusUpdate` and `step.end` tell what a request took, and the counts do not overlap. `usage.record` says the same once more, and is
   counted where no step said it.
 - Kimi Code writes a prompt twice, when it is typed and when it is put into the context.
@@ -80,7 +81,7 @@ class Adapter(JsonLines):
     def _is_session(self, path: str, found: Mapping[str, Source], is_own: bool) -> bool:
         """Whether a file is one of a session. In a folder of samples that somebody collected, any may be one."""
         folder, name = os.path.split(path)
-        if name == CONTEXT:
+        if name == CONTEXT or _BELOW.match(name):
             # A log that has just begun is still going to tell all that the context does.
             log = found.get(os.path.join(folder, WIRE))
             return log is None or (log.size <= EMPTY and is_stale(found[path], STALE_S))
@@ -89,7 +90,7 @@ class Adapter(JsonLines):
         if name == WIRE:
             context = found.get(os.path.join(folder, CONTEXT))
             return found[path].size > EMPTY or context is None or not context.size
-        return not is_own or _BELOW.match(name) is not None or os.path.basename(os.path.dirname(folder)) == HOME
+        return not is_own or os.path.basename(os.path.dirname(folder)) == HOME
 
     def read(self, source: Source, since: Position | None) -> Iterator[Record]:
         if since is not None:  # What is told about a session changes with it.
