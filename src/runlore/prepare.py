@@ -1,4 +1,4 @@
-"""Read, normalize, redact, pack: the part of the journey that needs no store, run in the worker processes.
+"""Read, normalize, redact, pack, digest what is whole: the part of the journey that needs no store, run in the worker processes.
 
 One job is a part of one source; the result is a `Batch` for the store to put. Pure but for reading the source.
 """

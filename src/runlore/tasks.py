@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 AHEAD_BYTES = 32 * 1024 * 1024
 AHEAD_JOBS = 512
-"""How far the workers may be ahead of the writer, which takes their results in order: one large source among small ones
-must not stop them, and what waits is held in memory."""
+"""How far the workers may be ahead of the writer, which takes their results in order: neither one large source among small ones nor a
+commit may stop them, and what waits is held in memory."""
 
 TOGETHER = 64
 TOGETHER_BYTES = 4 * 1024 * 1024
