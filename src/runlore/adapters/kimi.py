@@ -41,6 +41,7 @@ CODE = ("$KIMI_CODE_HOME/sessions", "~/.kimi-code/sessions")
 OTHERS = frozenset({"session_index.jsonl"})
 STALE_S = 600  # A log that has not changed for so long is not being written any more.
 MOST_HELD = 200  # Records between the beginning of a call's arguments and their end.
+LONGEST_REST = 8 << 20  # Characters of arguments that are put where they begin.
 ENDS = frozenset({"ToolCall", "StatusUpdate", "StepBegin", "StepInterrupted", "TurnBegin", "TurnEnd", "SteerInput"})
 """What follows the last of a call's arguments."""
 _MESSAGE = re.compile(
@@ -136,7 +137,7 @@ def _whole_calls(records: Iterable[Record], is_stale: bool) -> Iterator[Record]:
     begun = rest = ""
     for record in records:
         word, text = _argument(record)
-        if held and (word in ENDS or _is_whole(begun + rest) or len(held) > MOST_HELD):
+        if held and (word in ENDS or _is_whole(begun + rest) or len(held) > MOST_HELD or len(rest) > LONGEST_REST):
             yield from _joined(held, begun + rest)
             held, rest = [], ""
         if held:
@@ -181,6 +182,8 @@ def _argument(record: Record) -> tuple[str, str]:
 
 
 def _is_whole(arguments: str) -> bool:
+    if not arguments.rstrip().endswith("}"):  # Most parts are none, and need not be looked at as a whole.
+        return False
     try:
         msgspec.json.decode(arguments)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
