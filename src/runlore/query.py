@@ -481,7 +481,7 @@ def agents(store: Store | None, config: Config) -> list[AgentFacts]:
                 name=name,
                 label=adapter.label,
                 enabled=setting is None or setting.enabled,
-                roots=[Root(path=str(root), exists=root.is_dir(), machine=machine) for root, machine in roots],
+                roots=[Root(path=str(root), exists=root.exists(), machine=machine) for root, machine in roots],
                 keeps_days=adapter.keeps_days,
                 lacks=list(adapters.lacks(adapter)),
                 sources=number,

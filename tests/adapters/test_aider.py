@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runlore import config, pipeline
+from runlore import config, pipeline, query
 from runlore.adapters import Record, get
 from runlore.adapters._aider.pieces import edits, pieces
 from runlore.store import Store, open_store
@@ -190,3 +190,12 @@ def test_repositories_are_found_below_a_root_but_not_in_folders_of_others(tmp_pa
     assert [Path(source.path).parent.name for source in ADAPTER.discover(tmp_path)] == ["a", "c"]
     (source,) = ADAPTER.discover(tmp_path / "a/.aider.chat.history.md")
     assert source.path == str(tmp_path / "a/.aider.chat.history.md")
+
+
+def test_the_history_in_the_home_folder_is_found_and_told(tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A root may be a file."""
+    path = write(tmp_path, START + user("one") + reply("1"))
+    monkeypatch.setenv("AIDER_CHAT_HISTORY_FILE", str(path))
+    assert not pipeline.sync(store, config.load(), agents=["aider"]).problems
+    (row,) = [row for row in query.agents(store, config.load()) if row.name == "aider"]
+    assert (row.sessions, [(root.path, root.exists) for root in row.roots]) == (1, [(str(path), True)])
