@@ -65,7 +65,8 @@ def by_policy(
     """What leaves by age and by size. `is_forced` takes sessions that no digest covers as well."""
     plan = Plan(used=used, goal=soft)
     scale = _Scale(weights, bulks, used)
-    why = {weight.uid: _why_not(weight, _pinned(weights), is_forced) for weight in weights if not weight.is_evicted}
+    pinned = _pinned(weights)
+    why = {weight.uid: _why_not(weight, pinned, is_forced) for weight in weights if not weight.is_evicted}
     stays: Counter[str] = Counter()
     leaving: set[str] = set()
 
@@ -87,7 +88,7 @@ def by_policy(
         for bulk in bulks:
             if used - plan.freed <= soft:
                 break
-            if all(why.get(uid) in (None, REFERRED) for uid in bulk.uids):
+            if all(uid not in pinned and why.get(uid) in (None, REFERRED) for uid in bulk.uids):
                 plan.bulks.append(bulk)
                 plan.freed += bulk.size
         for weight in here:

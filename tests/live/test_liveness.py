@@ -198,7 +198,7 @@ def test_before_the_last_boot_everybody_is_dead() -> None:
 def test_who_was_heard_since_our_boot_from_another_boot_is_another_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_process, "boot_time", lambda: (NOW - timedelta(days=1)).timestamp())
     twin = replace(here(), boot="ffffffff-0000", heartbeat=NOW)
-    assert judge(twin) == "alive"
+    assert judge(twin, now=NOW) == "alive"
     assert judge(replace(twin, heartbeat=NOW - timedelta(hours=3))) == "silent"
 
 
@@ -266,7 +266,7 @@ def test_it_is_marked_as_wanted(store: SessionStore, mark: Any) -> None:
 def test_the_sessions_of_other_machines_are_shown_and_never_touched(store: SessionStore) -> None:
     quiet = Owner(pid=7, host="far", heartbeat=NOW - timedelta(days=1))
     owned(store, "far-and-silent", quiet)
-    owned(store, "far-and-alive", replace(quiet, heartbeat=NOW))
+    owned(store, "far-and-alive", replace(quiet, heartbeat=datetime.now(UTC)))
     assert [(found.session_id, found.verdict) for found in stale(store)] == [("far-and-silent", "silent")]
     assert [found.marked for found in recover(store)] == [None]
     assert status_of(store, "far-and-silent") == "active"
