@@ -1,19 +1,26 @@
 """Digests of real sessions: that every one is made, how large they are, what they take, and what errors have in common.
 
     python bench/digest.py --store runlore.db [--read 10 --seed 7]
+    python bench/digest.py --home DIR                  # a home directory with transcripts in it, as `bench/sync.py` makes one
 
-`--store` is a store that real sessions were synced into; it is not written to. `--read` prints so many digests, chosen at random by the
-seed, each after the name of its session: to be read against `runlore show`.
+`--home` syncs it with digests and without, in turn: what they take of the CPU of a first sync. `--store` is a store that real sessions
+were synced into; it is not written to. `--read` prints so many digests, chosen at random by the seed, each after the name of its
+session: to be read against `runlore show`.
 """
 
 from __future__ import annotations
 
 import argparse
 import gc
+import os
 import random
+import sys
 import time
 from collections import Counter, defaultdict
 from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from _measure import run
 
 from runlore import open_store
 from runlore.cli._digest import render
@@ -28,10 +35,16 @@ MEDIAN, P95, EXCERPT, DIFF = 4096, 32768, 500, 2048
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--store", type=Path, required=True)
+    parser.add_argument("--store", type=Path)
+    parser.add_argument("--home", type=Path)
+    parser.add_argument("--rounds", type=int, default=4, help="the best of so many counts (default: 4)")
     parser.add_argument("--read", type=int, default=0, metavar="N")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
+    if options.home:
+        share(options.home, options.rounds)
+    if not options.store:
+        return
     store = open_store(str(options.store), read_only=True)
     uids = sorted(store.uids(Filter(parents_only=False)))
     digests = report(store, uids)
@@ -40,6 +53,29 @@ def main() -> None:
     for uid in chosen:
         print(f"\n════ {uid}")
         print("\n".join(render(digests[uid])))
+
+
+SYNC = """
+import sys
+from runlore import config, open_store, pipeline
+setting = config.load()
+config.make_home(setting.home)
+print(pipeline.sync(open_store(setting.store), setting, quiet_s=float(sys.argv[1])).digests)
+"""
+QUIET_S = {"with": "600", "without": "6e10"}
+
+
+def share(home: Path, rounds: int) -> None:
+    took: dict[str, list[float]] = {name: [] for name in QUIET_S}
+    for _ in range(rounds):
+        for name, quiet_s in QUIET_S.items():
+            with TemporaryDirectory() as folder:
+                env = {**os.environ, "HOME": str(home), "RUNLORE_HOME": folder}
+                made = run([sys.executable, "-c", SYNC, quiet_s], env)
+            took[name].append(made.cpu_s)
+    best = {name: min(times) for name, times in took.items()}
+    part = 1 - best["without"] / best["with"]
+    print(f"first sync: {best['with']:.2f} s of CPU with digests, {best['without']:.2f} s without: {part:.1%} (bar 15 %)")
 
 
 def report(store: Store, uids: list[str]) -> dict[str, Digest]:
