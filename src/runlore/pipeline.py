@@ -345,7 +345,7 @@ class _Sync:
                     with self.store.together([result.batch for _, result in group if result.batch is not None]):
                         for task, result in group:
                             self._take(task, result, runner, progress)
-                    self._put_digests()
+                        self._put_digests()
                 except (OverflowError, UnicodeError) as error:
                     raise _Unstorable(group[0][0].source if len(group) == 1 else None, error) from None
                 if commits.step(sum(result.batch.size for _, result in group if result.batch is not None)) and self._is_full():

@@ -6,22 +6,39 @@ asked for together, and what turns out to be new is written in a few long COPYs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
-from ..model import BLOCK, SCHEMA_VERSION, format_time
+from ..model import BLOCK, SCHEMA_VERSION, Digest, format_time
 from . import Batch, Kept, Piece, Put
 from ._postgres_db import array, plain
 from ._postgres_put import PostgresWriter, clean_stream, month_of
 from ._sql_calls import CALL_COLUMNS, call_row
+from ._sql_digests import Shelf, rows_of_digest, said_by
 from .calls import hash_of
 from .pieces import SEQ
 
 _CLAIMED = "select uid from claims where uid = any(?2) and (author = ?1 or session in (select number from sessions where author = ?1))"
+
+
+class NewRow:
+    """A row that waits to be sent, and can be changed as long as it does."""
+
+    def __init__(self, names: Sequence[str], values: list[Any], sent: int) -> None:
+        self.names, self.values = list(names), values
+        self.sent = sent
+        """How often rows had been sent when it began to wait."""
+
+    def __getitem__(self, name: str) -> Any:
+        return self.values[self.names.index(name)]
+
+    def update(self, **changes: Any) -> None:
+        for name, value in changes.items():
+            (self.values[self.names.index(name)],) = _clean([value])
 
 
 class Expected:
@@ -34,8 +51,8 @@ class Expected:
         self.claimed: set[str] = set()
         self.hashes: set[int] = set()
         self.calls: set[int] = set()
-        self.rows: dict[str, tuple[int, list[Any]]] = {}
-        """Rows of new sessions by uid, each with how often rows had been sent when it began to wait."""
+        self.rows: dict[str, NewRow] = {}
+        """Rows of new sessions by uid."""
         self.source_numbers: list[int] = []
         self.session_numbers: list[int] = []
 
@@ -67,7 +84,7 @@ class Expected:
         self.calls.update(hash_of(kept.call) for kept in batch.calls)
 
 
-class PostgresNew(PostgresWriter):
+class PostgresNew(PostgresWriter, Shelf):
     """The part of `PostgresStore` that puts what is new."""
 
     @contextmanager
@@ -162,8 +179,9 @@ class PostgresNew(PostgresWriter):
             number=number, uid=uid, flavor=batch.source.agent, native_session_id=piece.facts.native_session_id,
             machine=batch.source.machine or self.machine, author=self.author, discovered_at=now, ingested_at=now,
             schema_version=SCHEMA_VERSION, repo=facts.repo, domain=None, task_ref=facts.task_ref,
+            analyzed_at=None, analyzed_seq=None, analyzed_hash=None, outcome="unknown", outcome_evidence=None, quality=None,
         )  # fmt: skip
-        expected.rows[uid] = self.db.sent, self._add_row("sessions", row)
+        expected.rows[uid] = NewRow(list(row), self._add_row("sessions", row), self.db.sent)
         return places
 
     def _put_new_calls(self, calls: Sequence[Kept], numbers: dict[str, int], places: dict[int, tuple[int, int]]) -> None:
@@ -186,22 +204,43 @@ class PostgresNew(PostgresWriter):
 
     def _add_row(self, table: str, row: dict[str, Any]) -> list[Any]:
         """Adds a row by its columns: always the same for a table, in the same order."""
-        values = [plain(value) if isinstance(value, str) else value for value in row.values()]
+        values = _clean(row.values())
         self.db.copy(f"{table} ({', '.join(f'{chr(34)}{name}{chr(34)}' for name in row)})", [values])
         return values
 
+    # ── what is said of a session that waits ─────────────────────────────────────────────────────────────────────────
+    def _waiting(self, uid: str) -> NewRow | None:
+        row = self._seen.expected.rows.get(uid) if self._seen and self._seen.expected else None
+        return row if row is not None and row.sent == self.db.sent else None
+
     def set_places(self, found: dict[str, tuple[str | None, str | None, str | None]]) -> None:
-        expected = self._seen.expected if self._seen else None
         rest = {}
-        for uid, places in found.items():
-            sent, row = expected.rows.get(uid, (-1, [])) if expected else (-1, [])
-            if sent != self.db.sent:
-                rest[uid] = places
+        for uid, (repo, domain, task) in found.items():
+            row = self._waiting(uid)
+            if row is None:
+                rest[uid] = (repo, domain, task)
                 continue
-            repo, domain, task = map(plain, places)
-            row[-3:] = [row[-3] if repo is None else repo, domain, task if row[-1] is None else row[-1]]
+            row.update(
+                repo=row["repo"] if repo is None else repo, domain=domain, task_ref=task if row["task_ref"] is None else row["task_ref"]
+            )
         if rest:
             super().set_places(rest)
+
+    def fits(self, digest: Digest) -> bool:
+        row, covers = self._waiting(digest.session_uid), digest.covers
+        return super().fits(digest) if row is None else (row["last_seq"], row["content_hash"]) == (covers.last_seq, covers.content_hash)
+
+    def put_digest(self, digest: Digest, when: datetime) -> None:
+        row = self._waiting(digest.session_uid)
+        if row is None:
+            with self.transaction():
+                self._lock_for_writing()
+                super().put_digest(digest, when)
+            return
+        digest_row, errors = rows_of_digest(row["number"], digest, when)
+        self.db.copy("digests", [digest_row])
+        self.db.copy("errors", [_clean(error) for error in errors])
+        row.update(**said_by(digest, when))
 
 
 def uids_of(batch: Batch) -> Iterator[str]:
@@ -217,3 +256,8 @@ def hashes_of(batch: Batch) -> Iterator[int]:
     for piece in batch.pieces:
         yield from (h for h in piece.natives if h)
         yield from (h for _, h in piece.originals if h)
+
+
+def _clean(values: Iterable[Any]) -> list[Any]:
+    """As columns can hold them."""
+    return [plain(value) if isinstance(value, str) else value for value in values]

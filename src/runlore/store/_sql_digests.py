@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from ..model import Digest, SessionEvent, format_time
-from . import Filter
+from . import Filter, Row
 from ._sql_read import Reader
 from .bodies import Bodies
 from .digest_rows import ERROR, clean_digest, error_rows, pack_digest, unpack_digest
@@ -100,26 +100,15 @@ class Shelf(Reader):
                 return
             session = int(row[0])
             self._write_digest(session, digest, when)
-            self.db.execute(
-                "update sessions set analyzed_at = ?, analyzed_seq = ?, analyzed_hash = ?, outcome = ?, outcome_evidence = ?, quality = ?"
-                " where number = ?",
-                (
-                    format_time(when), covers.last_seq, covers.content_hash, digest.outcome, _evidence(digest),
-                    digest.quality, session,
-                ),
-            )  # fmt: skip
+            said = said_by(digest, when)
+            self.db.execute(f"update sessions set {' = ?, '.join(said)} = ? where number = ?", (*said.values(), session))
 
     def _write_digest(self, session: int, digest: Digest, when: datetime) -> None:
+        row, errors = rows_of_digest(session, digest, when)
         self.db.execute("delete from digests where session = ?", (session,))
-        self.db.execute(
-            "insert into digests values (?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                session, digest.version, digest.covers.last_seq, digest.covers.content_hash, format_time(when),
-                *pack_digest(digest),
-            ),
-        )  # fmt: skip
+        self.db.execute("insert into digests values (?, ?, ?, ?, ?, ?, ?, ?)", row)
         self.db.execute("delete from errors where session = ?", (session,))
-        self.db.executemany(f"insert into errors values (?{', ?' * len(ERROR)})", ((session, *row) for row in error_rows(digest)))
+        self.db.executemany(f"insert into errors values (?{', ?' * len(ERROR)})", errors)
 
     def drop_digests(self, uids: Sequence[str]) -> None:
         with self.transaction():
@@ -151,3 +140,22 @@ def _evidence(digest: Digest) -> str | None:
     """What says how it ended, in a line."""
     where = ", ".join(f"#{seq}" for seq in digest.outcome_evidence)
     return f"{digest.outcome_reason}{f' ({where})' * bool(where)}" or None
+
+
+def rows_of_digest(session: int, digest: Digest, when: datetime) -> tuple[Row, list[Row]]:
+    """The row of table `digests`, and those of table `errors`."""
+    covers = digest.covers
+    row = (session, digest.version, covers.last_seq, covers.content_hash, format_time(when), *pack_digest(digest))
+    return row, [(session, *error) for error in error_rows(digest)]
+
+
+def said_by(digest: Digest, when: datetime) -> dict[str, Any]:
+    """What a digest says of its session, by column."""
+    return dict(
+        analyzed_at=format_time(when),
+        analyzed_seq=digest.covers.last_seq,
+        analyzed_hash=digest.covers.content_hash,
+        outcome=digest.outcome,
+        outcome_evidence=_evidence(digest),
+        quality=digest.quality,
+    )

@@ -17,7 +17,6 @@ from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
 from ..errors import StoreBusy, StoreError, StoreTooNew
-from ..model import Digest
 from . import FORGOTTEN, SourceState
 from ._postgres_copy import PostgresTaker
 from ._postgres_db import PATIENCE_S, Database, array
@@ -198,11 +197,6 @@ class PostgresStore(PostgresTaker, Evictor):
             self._months.discard(month)
 
     # ── digests ──────────────────────────────────────────────────────────────────────────────────────────────────────
-    def put_digest(self, digest: Digest, when: datetime) -> None:
-        with self.transaction():
-            self._lock_for_writing()
-            super().put_digest(digest, when)
-
     def drop_digests(self, uids: Sequence[str]) -> None:
         with self.transaction():
             self._lock_for_writing()
