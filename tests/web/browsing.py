@@ -8,7 +8,9 @@ from contextlib import contextmanager
 from typing import Any, Literal
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+expect.set_options(timeout=30_000)  # A busy machine is not a bug.
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 CHROMIUM = next(filter(None, map(shutil.which, PROGRAMS)), None)
@@ -63,7 +65,7 @@ def watched(
 ) -> Iterator[Watched]:
     made = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": height}, **context)
     made.add_init_script(SHIFT)
-    made.set_default_timeout(20_000)
+    made.set_default_timeout(60_000)
     try:
         yield Watched(made.new_page())
     finally:

@@ -236,6 +236,8 @@ def test_a_long_session_opens_anywhere_and_holds_little_of_itself(browser: Brows
         page = here.page
         page.goto(f"{client.url}/s/toy:long#4321")
         expect(page.locator('[id="4321"]')).to_be_in_viewport()
+        page.wait_for_timeout(600)  # Parts above it are drawn meanwhile, and must not push it away.
+        expect(page.locator('[id="4321"]')).to_be_in_viewport()
         for _ in range(60):
             page.mouse.wheel(0, 4000)
             page.wait_for_timeout(15)

@@ -266,3 +266,10 @@ def test_an_answer_is_kept_until_the_store_changes(demo: Config) -> None:
         store.forget([SHOP], NOW)
         kept.get(store, "a question", lambda: made.append(1))
         assert len(made) == 2
+
+
+def test_what_came_between_a_page_and_its_listening_is_told_at_once(client: Client) -> None:
+    with closing(http.client.HTTPConnection("127.0.0.1", client.port, timeout=20)) as connection:
+        connection.request("GET", f"/events?session={SHOP}&events=3", headers={"host": "localhost"})
+        told = connection.getresponse()
+        assert [told.readline() for _ in range(3)] == [b"retry: 3000\n", b"\n", b"event: changed\n"]

@@ -63,6 +63,7 @@ class HomeAnswer(msgspec.Struct, frozen=True, kw_only=True):
     runs: list[LiveLine]
     sessions: int
     subagents: int
+    events: int
     today: Sums
     week: Sums
     month: Sums

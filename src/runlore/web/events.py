@@ -45,7 +45,8 @@ def state(store: Store, uid: str | None) -> Changed:
 
 
 async def events(request: Request) -> Response:
-    uid = request.query_params.get("session")
+    """`events` is how many the page knows of: what came between its making and its listening is told at once."""
+    uid, known = request.query_params.get("session"), request.query_params.get("events", "")
 
     def look() -> Changed | None:
         try:
@@ -57,12 +58,14 @@ async def events(request: Request) -> Response:
     async def told() -> AsyncIterator[str]:
         last, silent = await run_in_threadpool(look), 0.0
         yield "retry: 3000\n\n"
+        if last is not None and known.isdecimal() and int(known) != last.events:
+            yield _message(last)
         while True:
             await asyncio.sleep(EVERY_S)
             now = await run_in_threadpool(look)
             silent += EVERY_S
             if now is not None and now != last:
-                yield f"event: changed\ndata: {msgspec.json.encode(now).decode()}\n\n"
+                yield _message(now)
                 silent = 0.0
             elif silent >= ALIVE_S:
                 yield ": still here\n\n"
@@ -70,6 +73,10 @@ async def events(request: Request) -> Response:
             last = now or last
 
     return StreamingResponse(told(), media_type="text/event-stream")
+
+
+def _message(now: Changed) -> str:
+    return f"event: changed\ndata: {msgspec.json.encode(now).decode()}\n\n"
 
 
 routes = [Route("/events", events)]

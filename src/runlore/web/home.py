@@ -18,6 +18,7 @@ from ..store import CallFilter, Filter, SessionLine, Store
 from ..usage import Row, Spent, Zone
 from ._charts import Stack, bars, heatmap, stacked
 from ._view import lent, render
+from .events import state
 from .failures import recurring_errors
 from .lives import LiveLine, running_runs
 from .session import RUNNING
@@ -46,6 +47,7 @@ class Home(msgspec.Struct, frozen=True, kw_only=True):
     runs: list[LiveLine]
     sessions: int
     subagents: int
+    events: int
     today: Row
     week: Row
     month: Row
@@ -76,6 +78,7 @@ def home(store: Store, config: Config, by: str, now: datetime, zone: Zone) -> Ho
         runs=running_runs(config),
         sessions=store.count(Filter()),
         subagents=store.count(Filter(parents_only=False)) - store.count(Filter()),
+        events=state(store, None).events,
         today=since(1),
         week=since(7),
         month=since(DAYS),

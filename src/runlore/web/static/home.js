@@ -1,7 +1,7 @@
 // What runs now follows what is written.
 import { $, listen, load } from "./app.js";
 
-listen("/events", async () => {
+listen(`/events?events=${$("#now").dataset.events}`, async () => {
   try {
     const page = new DOMParser().parseFromString(await load(location.pathname + location.search), "text/html");
     for (const part of ["#now", ".tiles"]) $(part)?.replaceWith($(part, page));

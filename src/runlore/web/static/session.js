@@ -22,10 +22,13 @@ async function fill(part) {
     loading.set(
       number,
       load(at("part", `&n=${number}`)).then((html) => {
+        const before = part.getBoundingClientRect();
         part.innerHTML = html;
         part.classList.remove("away");
         part.style.height = "";
         dress(part);
+        // What is read stays where it is when something above it turns out to be higher, or lower, than was thought.
+        if (before.bottom <= innerHeight * 0.6) scrollBy({ top: part.offsetHeight - before.height, behavior: "instant" });
       }).finally(() => loading.delete(number)),
     );
   }
@@ -280,4 +283,4 @@ async function grow() {
 
 watchParts();
 follow();
-if ("running" in root.dataset) listen(`/events?session=${encodeURIComponent(uid)}`, grow);
+if ("running" in root.dataset) listen(`/events?session=${encodeURIComponent(uid)}&events=${root.dataset.events}`, grow);
