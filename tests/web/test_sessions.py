@@ -12,7 +12,7 @@ from runlore.errors import ModelError
 from runlore.export.pages import marked, session_url, usd
 from runlore.web import _files
 from runlore.web._view import with_query
-from runlore.web.sessions import asked
+from runlore.web.sessions import asked, unfinished
 from tests.web.conftest import SHOP, Client, serving
 
 FLAKY, RATE = "Fix the flaky checkout test", "Rate limiting for the public endpoints"
@@ -49,6 +49,12 @@ def test_search_shows_what_was_found_and_where(client: Client) -> None:
 def test_while_typing_a_word_need_not_be_at_its_end(client: Client) -> None:
     assert titles(client.get("/sessions?q=checko")) == []
     assert titles(client.get("/sessions/results?q=checko")) == [FLAKY]
+
+
+def test_two_letters_are_a_word_and_not_the_beginning_of_all_words() -> None:
+    assert [unfinished(text) for text in ("ch", "che", "a b", "see che", "che ", '"a che', "repo:che")] == [
+        "ch", "che*", "a b", "see che*", "che ", '"a che*', "repo:che",
+    ]  # fmt: skip
 
 
 def test_no_match_helps(client: Client) -> None:

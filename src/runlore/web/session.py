@@ -23,6 +23,7 @@ from ..store import Store
 from ..timeline import seen_by_model
 from ._charts import strip
 from ._view import lent, render
+from .sessions import unfinished
 
 PART = 60
 """Blocks that are shown at once: a few screens."""
@@ -236,7 +237,7 @@ def places(store: Store, uid: str, text: str) -> list[engine.EventHit]:
     text = text.strip()
     if not text:
         return []
-    asked = engine.parse(f"{text}*" if text[-1:].isalnum() else text)
+    asked = engine.parse(unfinished(text))
     chosen = asked.with_fields([*((name, values) for name, values in asked.fields if name != "session"), ("session", [uid])])
     answer = engine.search(store, chosen, limit=5, events=FOUND)
     return sorted((event for hit in answer.hits if hit.session.uid == uid for event in hit.events), key=lambda event: event.seq)

@@ -47,7 +47,8 @@ NAMES = (
     "sort",
     "page",
 )
-_LAST_WORD = re.compile(r"(?:^|\s)[^\W_][\w.-]*\Z")
+_LAST_WORD = re.compile(r"(?:^|\s)[^\W_][\w.-]{2,}\Z")
+"""Of a query that is being typed: its last word may not be at its end. Two letters are the beginning of nearly all words."""
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
@@ -110,8 +111,7 @@ def find(store: Store, wanted: Asked, *, is_typing: bool = False) -> Found:
         sort = wanted.sort if wanted.sort in SORTS else "ended"
         lines = store.sessions(wanted.chosen, sort=sort, limit=SHOWN, offset=(wanted.page - 1) * SHOWN)
         return _found(store, wanted, lines, total)
-    text = f"{wanted.text}*" if is_typing and _LAST_WORD.search(wanted.text) else wanted.text  # The word may not be at its end yet.
-    asked_for = engine.parse(text)
+    asked_for = engine.parse(unfinished(wanted.text) if is_typing else wanted.text)
     if wanted.is_filtered:
         chosen = msgspec.structs.replace(wanted.chosen, parents_only=False)
         asked_for = msgspec.structs.replace(asked_for, sessions=(*asked_for.sessions, (chosen,)))
@@ -125,6 +125,11 @@ def find(store: Store, wanted: Asked, *, is_typing: bool = False) -> Found:
         remarks += [*engine.remarks(wanted.text), *engine.blame(store, asked_for)]
     found = _found(store, wanted, [hit.session for hit in hits], answer.total, remarks)
     return msgspec.structs.replace(found, hits={hit.session.uid: hit for hit in hits}, seconds=answer.seconds)
+
+
+def unfinished(text: str) -> str:
+    """A query whose last word may go on."""
+    return f"{text}*" if _LAST_WORD.search(text) else text
 
 
 def _found(store: Store, wanted: Asked, lines: list[SessionLine], total: int, remarks: Sequence[str] = ()) -> Found:
