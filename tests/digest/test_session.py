@@ -138,6 +138,14 @@ def test_people_who_step_in_and_what_they_then_say_are_noted(line: Timeline) -> 
 
 
 @pytest.mark.parametrize(
+    "text", ["continue", "please continue with the other files, one by one", "yes please, and the docs", "it works. commit"]
+)
+def test_an_agent_that_was_stopped_and_may_go_on_was_not_corrected(line: Timeline, text: str) -> None:
+    line.say("do it").call("make", "", exit_code=0).add("human_intervention", "[interrupted]", native="interrupt").say(text).reply()
+    assert line.digest.corrections == ()
+
+
+@pytest.mark.parametrize(
     ("text", "rejects"),
     [
         ("No.", False),  # It may as well be an answer.

@@ -118,9 +118,14 @@ def corrections_of(events: Iterable[SessionEvent], bodies: Mapping[int, str]) ->
 
 
 def _goes_on(text: str) -> bool:
-    """Whether an agent that was stopped is only told to go on."""
-    return len(text.split()) < 8 and _ON.search(text.lower()) is not None
+    """Whether an agent that was stopped is only told to go on, or that it did well."""
+    low = text.lower()
+    return _WELL.match(low) is not None or (len(text.split()) < 8 and _ON.search(low) is not None)
 
 
+_WELL = re.compile(
+    r"(?:please |sorry,? |ok(?:ay)?,? )?(?:continue|go on|carry on|keep going|proceed|resume|yes|yep|sure|thanks|great|perfect|looks good"
+    r"|(?:it|that|this) (?:seems to )?works?)\b"
+)
 _ON = re.compile(r"\b(?:continue|go on|carry on|keep going|proceed|resume)\b")
 _STOPS = re.compile(r"interrupt|abort|cancel|reject|refus|denied|revert|went back|stopp", re.IGNORECASE)
