@@ -137,6 +137,19 @@ def test_an_id_that_takes_half_a_screen_is_shown_as_a_handle_that_names_it(store
         query.resolve(store, "+nobody")
 
 
+def test_two_ids_that_differ_at_their_end_alone_leave_room_for_other_columns() -> None:
+    ends = ("000000000001", "000000000002", "000000000002/agent-1")
+    lines = [msgspec.convert(_line(f"toy:019f9000-0000-7000-8000-{end}"), SessionLine) for end in ends]
+    short = query.short_ids(None, lines[:2], is_all=True)  # type: ignore[arg-type]
+    assert [len(name) for name in short] == [9, 9]
+    assert query._shortened([lines[2].uid], [line.uid for line in lines[:2]]) == [query.handle(lines[2].uid)]
+
+
+def test_a_short_id_is_not_cut_a_letter_before_its_end() -> None:
+    lines = [msgspec.convert(_line(f"toy:{name}"), SessionLine) for name in ("announced", "report-12", "weekly-report-12")]
+    assert query.short_ids(None, lines, is_all=True) == ["announced", "report-12", "weekly-r"]  # type: ignore[arg-type]
+
+
 def test_ids_that_begin_alike_are_made_longer_in_linear_time() -> None:
     lines = [msgspec.convert(_line(f"toy:session-{n:05}"), SessionLine) for n in range(3000)]
     short = query.short_ids(None, lines, is_all=True)  # type: ignore[arg-type]

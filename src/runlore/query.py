@@ -25,8 +25,12 @@ from .timeline import Branch, Seen, ToolCall, branches, pairs, seen_by_model
 SHORTEST_ID = 8
 """Of the ids in a listing: that many are remembered at a glance, and unique among ten thousand random ones."""
 
-LONGEST_ID = 40
-"""What is longer, however much of it is needed, is shown as a handle."""
+WHOLE_ID = 12
+"""One that people gave, like `report-12`, is better whole than cut a letter before its end."""
+
+LONGEST_ID, LONGEST_OWN = 40, 20
+"""What is longer, however much of it is needed, is shown as a handle: two that end differently would take all other columns from a table.
+The second is for the session's own part of a subagent's name."""
 
 HANDLE = "+"
 """Shells leave it as it is."""
@@ -121,14 +125,14 @@ def _shortened(uids: Sequence[str], others: Iterable[str]) -> list[str]:
     short = []
     for uid in uids:
         above, slash, below = uid.partition(":")[2].partition("/")
-        length = SHORTEST_ID
-        if alike[above[:length]] > 1:
+        length = SHORTEST_ID if len(above) > WHOLE_ID else len(above)
+        if alike[above[:SHORTEST_ID]] > 1:
             at = bisect_left(everyone, above)
             beside = everyone[max(0, at - 1) : at] + everyone[at + 1 : at + 2]
             while length < len(above) and any(other.startswith(above[:length]) for other in beside):
                 length += 1
         name = f"{above[:length]}{slash}{below}"
-        short.append(name if len(name) <= LONGEST_ID else handle(uid))
+        short.append(name if length <= LONGEST_OWN and len(name) <= LONGEST_ID else handle(uid))
     return short
 
 
