@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -30,6 +31,14 @@ def test_errors_are_listed_with_what_fixed_them(run: Run, demo: Path) -> None:
     assert "cd613e30#18  fixed by an edit: …/shop-api/shop/cart.py" in lines[at + 1]
     assert "1/1" in lines[at]
     assert len(run("errors", "--least", "1", "-n", "1").stdout.splitlines()) <= 3
+
+
+def test_the_examples_of_patterns_are_short_names_that_can_be_shown(run: Run, demo: Path) -> None:
+    names = re.findall(r"^ +e\.g\. (\S+)", run("patterns", "--least", "1").stdout, re.MULTILINE)
+    assert names
+    for name in names:
+        assert len(name) < 24
+        assert run("show", name).exit_code == 0
 
 
 def test_where_nothing_came_back_that_is_said(run: Run, demo: Path) -> None:

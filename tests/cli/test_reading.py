@@ -10,9 +10,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 import tests.toy as toy_module
+from runlore import config, query
 from runlore.adapters import Facts
 from runlore.cli import show
 from runlore.model import Session, SessionEvent
@@ -383,6 +385,15 @@ def test_agents_tells_where_it_looks_and_what_is_stored(run: Run, stored: Path) 
     assert row["roots"] == [{"path": str(stored), "exists": True, "machine": None}]
     assert row["last_sync"] is not None
     assert run("agents").stdout.endswith(" ~/.toy\n")
+
+
+def test_agents_that_are_here_come_before_those_that_are_not(run: Run, stored: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (here,) = query.agents(None, config.load())
+    gone = msgspec.structs.replace(here, name="absent", roots=[])
+    monkeypatch.setattr(query, "agents", lambda *_: [gone, here])
+    first, second = run("agents").stdout.splitlines()[1:]
+    assert (first.split()[0], first.endswith("~/.toy")) == ("toy", True)
+    assert (second.split()[0], second.endswith("  not there")) == ("absent", True)
 
 
 def test_agents_tells_what_an_agent_does_not(run: Run, toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,7 +31,7 @@ def covered(run: Run, stored: Path) -> Path:
 
 def test_evict_shows_what_would_leave_and_changes_nothing(run: Run, covered: Path) -> None:
     result = run("evict", "alpha")
-    assert "toy:alpha" in result.stdout
+    assert result.stdout.splitlines()[1].split() == ["alpha", "2026-01-01", "6", "Fix", "the", "build"]
     assert "would let go of the text of 1 session" in result.stderr
     assert "--yes does it" in result.stderr
     assert "make all" in run("show", "alpha").stdout
@@ -102,6 +102,8 @@ def test_what_is_not_analyzed_leaves_by_force_alone_and_the_loss_is_named(run: R
         store.drop_digests(["toy:alpha"])
     assert "not analyzed yet" in run("evict", "alpha").stderr
     result = run("evict", "alpha", "--force-unanalyzed", "--yes")
+    assert result.stdout.splitlines()[0].split() == ["ID", "ENDED", "EVENTS", "TITLE"]
+    assert result.stdout.splitlines()[1].split()[:4] == ["alpha", "2026-01-01", "6", "NOT"]
     assert "NOT ANALYZED" in result.stdout
     assert "nothing is kept of it" in result.stderr
 

@@ -29,6 +29,7 @@ def command(is_json: bool) -> None:
         write_json(rows)
         return
     now = datetime.now(UTC)
+    rows.sort(key=lambda row: not row.sessions and not any(root.exists for root in row.roots))  # What is on this machine comes first.
     columns = [
         Column("AGENT", [row.name for row in rows]),
         Column("SESSIONS", [f"{row.sessions:,}" for row in rows], right=True),
@@ -49,7 +50,9 @@ def describe_roots(row: query.AgentFacts) -> str:
         return "switched off in config.toml"
     there = [root.path for root in row.roots if root.exists]
     absent = [root.path for root in row.roots if not root.exists]
-    return ", ".join(map(from_home, there)) or f"not there: {', '.join(map(from_home, absent))}"
+    if there or not absent:  # An agent that is looked for by a pattern may have no folder to name.
+        return ", ".join(map(from_home, there)) or "not there"
+    return f"not there: {', '.join(map(from_home, absent))}"
 
 
 def from_home(path: str) -> str:

@@ -19,9 +19,10 @@ from .. import store as stores
 from ..errors import NotFound
 from ..evicting import let_go
 from ..store import Store
+from ..store.retention import Weight
 from . import _click as click
 from ._options import SessionName, as_json_list, open_store
-from ._out import echo, note, one_line, warn, write_json
+from ._out import Column, echo, note, one_line, paint, table, warn, write_json
 from ._words import count, size
 
 MOST_LINES = 20
@@ -63,11 +64,12 @@ def command(
         if not is_back:
             chosen = Chosen(uids, soft or setting.retain.soft_bytes, days or setting.retain.max_age_days, is_forced)
             plan = chosen.plan(store)
+            names = query.names(store, [weight.uid for weight in plan.sessions[:MOST_LINES]])
     if is_back:
         bring_back(setting, uids, is_json)
         return
     left = chosen.carry_out(setting, plan) if yes else None
-    report(plan, left, is_json)
+    report(plan, left, names, is_json)
 
 
 class Chosen:
@@ -154,7 +156,20 @@ def bring_back(setting: config.Config, uids: list[str], is_json: bool) -> None:
             warn(f"{uid} {'was not evicted' if uid not in wanted else 'cannot come back: its transcript is not there any more'}")
 
 
-def report(plan: retain.Plan, manifest: Path | None, is_json: bool) -> None:
+def as_table(weights: list[Weight], names: dict[str, str]) -> list[str]:
+    doubts = ["" if weight.is_covered else "NOT ANALYZED" for weight in weights]
+    columns = [
+        Column("ID", [names.get(weight.uid, weight.uid) for weight in weights]),
+        Column("ENDED", [(weight.ended_at or "?")[:10] for weight in weights]),
+        Column("EVENTS", [str(weight.events) for weight in weights], right=True, leaves=1),
+        *([Column("", doubts)] if any(doubts) else []),
+        Column("TITLE", [one_line(weight.title) or "-" for weight in weights]),
+    ]
+    head, *rows = table(columns)
+    return [paint(head, "dim"), *rows]
+
+
+def report(plan: retain.Plan, manifest: Path | None, names: dict[str, str], is_json: bool) -> None:
     is_done = manifest is not None
     if is_json:
         write_json(
@@ -169,9 +184,8 @@ def report(plan: retain.Plan, manifest: Path | None, is_json: bool) -> None:
             }
         )
         return
-    for weight in plan.sessions[:MOST_LINES]:
-        mark = "" if weight.is_covered else "  NOT ANALYZED"
-        echo(f"{(weight.ended_at or '')[:10]:10}  {weight.uid}  {one_line(weight.title or '')[:60]}{mark}")
+    if plan.sessions:
+        echo("\n".join(as_table(plan.sessions[:MOST_LINES], names)))
     if len(plan.sessions) > MOST_LINES:
         echo(f"… and {count(len(plan.sessions) - MOST_LINES, 'more session')}")
     records = f"native records of {count(len(plan.bulks), 'transcript')}" if plan.bulks else ""

@@ -1,7 +1,7 @@
 """List what keeps happening: errors, retries, corrections, cost.
 
 Seen in at least two sessions that have nothing to do with each other; sessions that are no work do not count. Examples can be read with
-`runlore show UID#SEQ`. With --json an array (docs/json.md).
+`runlore show ID#SEQ`. With --json an array (docs/json.md).
 """
 
 from __future__ import annotations
@@ -38,15 +38,16 @@ def command(ctx: click.Context, chosen: Filter, types: tuple[str, ...], least: i
         if query.is_empty(store):
             raise NotFound(query.EMPTY)
         found = mining.patterns(store, setting, msgspec.structs.replace(chosen, parents_only=False), fewest=least)
-    found = [pattern for pattern in found if not types or pattern.type in types]
-    shown = found[: limit + skipped()]
+        found = [pattern for pattern in found if not types or pattern.type in types]
+        shown = found[: limit + skipped()]
+        names = {} if is_json else query.names(store, sorted({query.split_name(one)[0] for pattern in shown for one in examples(pattern)}))
     if is_json:
         write_json([as_data(pattern) for pattern in shown])
         return
     if not found:
         note("nothing recurs in these sessions")
         return
-    page(as_lines(shown), pager=is_paged(ctx))
+    page(as_lines(shown, names), pager=is_paged(ctx))
     if len(found) > len(shown):
         note(f"{len(shown)} of {count(len(found), 'pattern')}; -n {len(found)} shows them all")
 
@@ -57,7 +58,11 @@ def as_data(pattern: Pattern) -> dict[str, Any]:
     return data
 
 
-def as_lines(found: list[Pattern]) -> list[str]:
+def examples(pattern: Pattern) -> tuple[str, ...]:
+    return pattern.examples[:2]
+
+
+def as_lines(found: list[Pattern], names: dict[str, str]) -> list[str]:
     columns = [
         Column("SESSIONS", [str(pattern.sessions) for pattern in found], right=True),
         Column("TYPE", [pattern.type.replace("_", " ") for pattern in found]),
@@ -71,5 +76,6 @@ def as_lines(found: list[Pattern]) -> list[str]:
     head, *rows = table(columns, least=LEAST)
     lines = [paint(head, "dim")]
     for pattern, row in zip(found, rows, strict=True):
-        lines += [row, paint(f"          e.g. {' '.join(pattern.examples[:2])}", "dim")]
+        some = [f"{names[uid]}#{seq}" for uid, seq in map(query.split_name, examples(pattern))]
+        lines += [row, paint(f"          e.g. {' '.join(some)}", "dim")]
     return lines
