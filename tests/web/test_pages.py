@@ -55,7 +55,7 @@ def test_what_was_just_written_is_running_and_what_fell_silent_may_wait(home: Pa
     root = home / ".toy"
     root.mkdir()
     minutes = (datetime.now(UTC) - datetime(2026, 1, 1, tzinfo=UTC)).total_seconds()
-    for name, ago in (("now", 0), ("before", 30 * 60), ("old", 5 * 3600)):
+    for name, ago in (("now", 0), ("before", 30 * 60), ("old", 5 * 3600), ("ahead", -9 * 86400)):
         (root / f"{name}.jsonl").write_bytes(line(s=name, id=name, text=f"the {name} one", at=minutes - ago))
     config = query_config()
     with closing(open_store(config.store)) as store:

@@ -97,8 +97,8 @@ def active(store: Store, now: datetime) -> list[Active]:
     found = []
     for line in lines:
         age = now - datetime.fromisoformat(line.ended_at) if line.ended_at else RECENT
-        may_wait = age < STALE and line.outcome not in ("success", "fail")
-        found.append(Active(session=line, state="running" if age < RUNNING else "quiet" if may_wait else "over"))
+        may_wait = abs(age) < STALE and line.outcome not in ("success", "fail")
+        found.append(Active(session=line, state="running" if abs(age) < RUNNING else "quiet" if may_wait else "over"))
     return found
 
 
