@@ -43,6 +43,15 @@ def test_the_help_of_the_group_fits_a_screen(run: Run, monkeypatch: pytest.Monke
     assert all(any(line.startswith(f"  {name} ") for line in lines) for name in NAMES)
 
 
+def test_a_command_that_no_group_names_is_listed_with_the_last(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert {name for group in _group.GROUPS.values() for name in group} <= set(NAMES)
+    before = run("--help").stdout.partition(f"{_group.REST}:")
+    monkeypatch.setattr(_group, "GROUPS", {"First": ("ls",), _group.REST: ("demo",)})
+    first, _, rest = run("--help").stdout.partition(f"{_group.REST}:")
+    assert ("\n  ls " in first, "\n  show " in first, "\n  show " in rest) == (True, False, True)
+    assert "\n  show " in before[0]
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_the_short_help_is_how_the_help_begins(name: str) -> None:
     command = cli.get_command(CONTEXT, name)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from runlore.cli._plain import names
 from tests.cli.conftest import Run
 
 README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
@@ -25,7 +26,5 @@ def test_the_examples_work_on_the_demo(run: Run, home: Path, monkeypatch: pytest
         monkeypatch.setenv("RUNLORE_HOME", str(home / ".runlore/demo"))
 
 
-def test_every_command_is_mentioned(run: Run) -> None:
-    names = re.findall(r"^  (\w+)  ", run("--help").stdout.partition("Commands:")[2], re.MULTILINE)
-    assert len(names) > 10
-    assert not [name for name in names if not re.search(rf"`?(?:runlore |`){name}\b", README)]
+def test_every_command_is_mentioned() -> None:
+    assert not [name for name in names() if not re.search(rf"`?(?:runlore |`){name}\b", README)]

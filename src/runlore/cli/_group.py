@@ -44,6 +44,18 @@ OTHERS: dict[str, tuple[str, str | None]] = {
 """The codes beside those of `errors.py`: what each means, and what to do."""
 
 
+GROUPS: dict[str, tuple[str, ...]] = {
+    "Every day": ("up", "sync", "ls", "show", "search", "resume"),
+    "What happened, and what to learn of it": ("usage", "fix", "errors", "patterns", "file", "commit", "skills"),
+    "Agents": ("agents", "hooks", "mcp", "live"),
+    "What is kept": ("mark", "export", "secrets", "evict", "forget", "backup", "copy", "doctor"),
+    "More": ("demo", "serve", "autostart", "completion"),
+}
+"""How the help orders the commands. One that is not here is among the last."""
+
+REST = "More"
+
+
 class Told(click.ClickException):
     """A failure, for click to show."""
 
@@ -102,8 +114,15 @@ class Commands(click.Group):
         return f"did you mean {' or '.join(near)}? " if near else ""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, short_help(name)) for name in self.list_commands(ctx)])
+        every = self.list_commands(ctx)
+        grouped = {name for group in GROUPS.values() for name in group}
+        sections = {**GROUPS, REST: [*GROUPS[REST], *(name for name in every if name not in grouped)]}
+        widest = max(map(len, every))
+        formatter.write_paragraph()
+        for title, group in sections.items():  # Without a line between them: all of it should fit a screen.
+            formatter.write_heading(title)
+            with formatter.indentation():
+                formatter.write_dl([(name.ljust(widest), short_help(name)) for name in group if name in every])
 
     def make_context(self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any) -> click.Context:
         words = tuple(args)  # They are used up.
@@ -211,7 +230,7 @@ def short_help(name: str) -> str:
     cls=Commands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="A session is named by the beginning of its id, `latest`, `latest:AGENT` or `latest:REPO`. Exit status: 0 done, 1 failed,"
-    " or nothing found by search, file and commit, 2 wrong usage, 3 over budget, 130 interrupted. docs/json.md is for programs.",
+    " or nothing found by search, fix, file and commit, 2 wrong usage, 3 over budget, 130 interrupted.",
 )
 @click.version_option(__version__, "-V", "--version", message="runlore %(version)s")
 @click.option("--no-pager", is_flag=True, help="Print long output all at once.")

@@ -39,7 +39,7 @@ def remove(agent: str, yes: bool, dry_run: bool, is_json: bool) -> None:
 @click.argument("agent", type=AgentName(), required=False)
 @as_json_list
 def status(agent: str | None, is_json: bool) -> None:
-    """Say whether the hooks are there, and how the last sync went that they started.
+    """Say whether the hooks are there, and how the last sync went.
 
     With --json an array of objects: agent, what, file, state (installed, outdated, absent, unknown), problem, last_sync (at,
     sessions, events, problems, or error).

@@ -222,9 +222,9 @@ def rewind(store: SessionStore, session: str, to: str | None, redo: bool, is_jso
 @as_json
 @click.pass_obj
 def fork(store: SessionStore, session: str, at: str | None, new_id: str | None, title: str | None, is_json: bool) -> None:
-    """Make a new session that begins with the conversation of this one.
+    """Make a new session that begins like this one.
 
-    The old one stays as it is. With --json an object: session (the new id), origin (docs/json.md).
+    It has the conversation up to a record; the old one stays as it is. With --json an object: session (the new id), origin (docs/json.md).
     """
     with opened(store, session) as live, live.fork(at=record_name(at), id=new_id, title=title) as made:
         tell({"session": made.id, "origin": made.meta.origin}, [one_line(made.id)], is_json)
