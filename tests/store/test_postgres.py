@@ -229,6 +229,20 @@ def test_nul_is_kept_in_bodies_and_shown_as_a_sign_elsewhere(store: PostgresStor
     assert is_right(store, config) == []
 
 
+def test_nul_reaches_no_text_column_of_what_is_put_together(store: PostgresStore, toy: Toy, tmp_path: Path, config: Config) -> None:
+    (tmp_path / "toy").mkdir()
+    for n in range(3):
+        rows = [line(id=f"{n}a\0", text="one\0two", tool="x\0y", call="c\0", error=True), line(id=f"{n}b", title="t\0"), b"no\0JSON\n"]
+        (tmp_path / f"toy/{n}.jsonl").write_bytes(b"".join(rows))
+    pipeline.sync(store, config, roots=[str(tmp_path / "toy")], workers=0)
+    for n in range(3):
+        (event,) = store.events(f"toy:{n}")
+        assert (event.summary, event.tool, event.call_id) == ("one␀two", "x␀y", "c␀")
+        assert store.bodies(f"toy:{n}") == {0: "one\0two"}
+    assert {shown.title for shown in store.sessions(Filter())} == {"t␀"}
+    assert is_right(store, config) == []
+
+
 def test_a_body_with_more_words_than_a_row_holds_is_found_by_each(store: PostgresStore, toy: Toy, tmp_path: Path, config: Config) -> None:
     words = [f"word{n:07}" for n in range(120_000)]
     put(store, toy, tmp_path / "toy/s.jsonl", line(id="a", text=" ".join(words)), line(id="b", text="x" * 3000))

@@ -17,11 +17,10 @@ import psycopg
 from psycopg.types.numeric import Int8Dumper
 
 from ..errors import StoreError, StoreLost
+from ._sql import plain
 
 if TYPE_CHECKING:
     from ._postgres_pool import Share
-
-NUL = "\N{SYMBOL FOR NULL}"
 
 PATIENCE_S = 60
 """How long a server may be away before a sync gives up on it."""
@@ -280,15 +279,6 @@ def is_plain_write(sql: str) -> bool:
 def array(numbers: Iterable[int]) -> str:
     """Numbers as PostgreSQL reads them, for `any(?::bigint[])`: ten times as fast as adapting each."""
     return "{" + ",".join(map(str, numbers)) + "}"
-
-
-def plain(text: str | None) -> str | None:
-    """The text as a column can hold it."""
-    return without_nul(text) if text else text
-
-
-def without_nul(text: str) -> str:
-    return text.replace("\0", NUL) if "\0" in text else text
 
 
 @lru_cache(maxsize=512)

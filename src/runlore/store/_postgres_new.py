@@ -15,8 +15,9 @@ import msgspec
 
 from ..model import BLOCK, SCHEMA_VERSION, Digest, format_time
 from . import Batch, Kept, Piece, Put
-from ._postgres_db import array, plain
+from ._postgres_db import array
 from ._postgres_put import PostgresWriter, clean_stream, month_of
+from ._sql import plain
 from ._sql_calls import CALL_COLUMNS, call_row
 from ._sql_digests import Shelf, rows_of_digest, said_by
 from .calls import hash_of

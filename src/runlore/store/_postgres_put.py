@@ -15,9 +15,10 @@ from ..errors import StoreError
 from ..model import SCHEMA_VERSION, format_time
 from ..timeline import Tally
 from . import OVERTAKEN, Batch, Piece, Put, Segment
-from ._postgres_db import array, plain, without_nul
+from ._postgres_db import array
 from ._postgres_read import PostgresReader
 from ._postgres_words import rows_of
+from ._sql import plain, without_nul
 from ._sql_put import Writer, absolute
 from .pieces import KIND, NATIVE_ID, OFFSET, PARENT, SEQ, SUMMARY, TOOL, TS, bodies_of, clean_facts, hidden_id, outside
 

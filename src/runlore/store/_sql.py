@@ -11,6 +11,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
+NUL = "\N{SYMBOL FOR NULL}"
+"""Stands for a NUL, which no text of PostgreSQL can hold."""
+
 
 class Connection(Protocol):
     """What the stores need of `apsw.Connection`, and PostgreSQL's has as well."""
@@ -56,6 +59,15 @@ class Speaker(ABC):
     def _all(self, sql: str, bindings: Sequence[Any] = ()) -> list[Any]:
         rows: list[Any] = self.db.execute(sql, bindings).fetchall()
         return rows
+
+
+def plain(text: str | None) -> str | None:
+    """The text as a column of any database can hold it."""
+    return without_nul(text) if text else text
+
+
+def without_nul(text: str) -> str:
+    return text.replace("\0", NUL) if "\0" in text else text
 
 
 def migrations(folder: Path) -> list[tuple[int, str]]:

@@ -13,6 +13,7 @@ import msgspec
 
 from .._findings import ErrorSeen, Fix
 from ..model import Digest, format_time, parse_time
+from ._sql import plain
 from .pieces import pack_text, unpack
 
 ERROR = (
@@ -66,8 +67,8 @@ def _row(error: ErrorSeen, fix: Fix | None) -> tuple[Any, ...]:
     signature = error.signature
     is_fixed = fix is not None and fix.is_shown
     return (
-        signature.fingerprint, signature.kind, signature.name, signature.template, error.count, error.first_seq, error.last_seq,
-        _time(error.first_at), _time(error.last_at), error.tool, fix.fixed_seq if fix else None,
+        signature.fingerprint, signature.kind, plain(signature.name), plain(signature.template), error.count, error.first_seq,
+        error.last_seq, _time(error.first_at), _time(error.last_at), plain(error.tool), fix.fixed_seq if fix else None,
         fix.how if fix and is_fixed else None, fix.confidence if fix else 0.0,
     )  # fmt: skip
 
