@@ -44,6 +44,7 @@ LAYERS = [
         "lending",
         "recurring",
         "search",
+        "teaching",
         "trace",
         "usage",
         "export",

@@ -68,7 +68,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 
 def state(file: Path, entries: Sequence[Entry]) -> str:
     """installed, outdated (ours, but not as it would be written now) or absent."""
-    text = _read(file)[1]
+    text = read_text(file)[1]
     data = _load(file, text) if text else {}
     found = [_ours(data, entry) for entry in entries]
     if found == [[entry.value] for entry in entries]:
@@ -78,7 +78,7 @@ def state(file: Path, entries: Sequence[Entry]) -> str:
 
 def install(file: Path, entries: Sequence[Entry], receipt: Receipt | None) -> Change:
     """Raises ConfigError: the file is broken, or what is in it leaves no room."""
-    before, text = _read(file)
+    before, text = read_text(file)
     if before is not None and state(file, entries) == "installed":
         return Change(file=file, before=before, after=before, receipt=receipt)
     clean = _without(file, text, entries, receipt) if text else text
@@ -91,14 +91,14 @@ def install(file: Path, entries: Sequence[Entry], receipt: Receipt | None) -> Ch
     wanted = [[entry.value] for entry in entries]
     if [_ours(_load(file, after), entry) for entry in entries] != wanted or _pruned(file, after, entries) != _pruned(file, clean, entries):
         raise _refused(f"{file}: the entries cannot be put in without changing others")
-    folders = _missing_folders(file) if before is None else receipt.folders if receipt else []
+    folders = missing_folders(file) if before is None else receipt.folders if receipt else []
     made = Receipt(pieces=pieces, is_made=is_made, folders=folders)
     return Change(file=file, before=before, after=after.encode(), receipt=made)
 
 
 def remove(file: Path, entries: Sequence[Entry], receipt: Receipt | None) -> Change:
     """Raises ConfigError: the file is broken."""
-    before, text = _read(file)
+    before, text = read_text(file)
     if before is None or not text:
         return Change(file=file, before=before, after=before)
     after = _without(file, text, entries, receipt)
@@ -120,7 +120,7 @@ def apply(change: Change) -> None:
         return
     file = change.file
     try:
-        if _read(file)[0] != change.before:
+        if read_text(file)[0] != change.before:
             raise _refused(f"{file} was changed meanwhile, so run it again")
         if change.after is None:
             os.unlink(os.path.realpath(file))
@@ -129,7 +129,7 @@ def apply(change: Change) -> None:
                     os.rmdir(folder)
             return
         file.parent.mkdir(parents=True, exist_ok=True)
-        _replace(Path(os.path.realpath(file)), change.after)
+        replace_file(Path(os.path.realpath(file)), change.after)
     except OSError as error:
         raise _refused(f"{file}: {error.strerror}") from None
 
@@ -146,7 +146,7 @@ def read_receipts(file: Path) -> dict[str, Receipt]:
 def write_receipts(file: Path, receipts: dict[str, Receipt]) -> None:
     try:
         if receipts:
-            _replace(file, msgspec.json.format(msgspec.json.encode(receipts)) + b"\n")
+            replace_file(file, msgspec.json.format(msgspec.json.encode(receipts)) + b"\n")
         else:
             file.unlink(missing_ok=True)
     except OSError as error:
@@ -309,7 +309,7 @@ def _refused(message: str) -> ConfigError:
 
 
 # ── files ────────────────────────────────────────────────────────────────────────────────────────────────────────────
-def _read(file: Path) -> tuple[bytes | None, str]:
+def read_text(file: Path) -> tuple[bytes | None, str]:
     """The bytes of a file, or None when there is none, and their text. A link is followed."""
     try:
         status = os.stat(file)
@@ -330,11 +330,11 @@ def _read(file: Path) -> tuple[bytes | None, str]:
         raise _refused(f"{file}: {error.strerror}") from None
 
 
-def _missing_folders(file: Path) -> list[str]:
+def missing_folders(file: Path) -> list[str]:
     return [str(folder) for folder in file.parents if not folder.exists()]
 
 
-def _replace(file: Path, data: bytes) -> None:
+def replace_file(file: Path, data: bytes) -> None:
     """The whole file at once, with the mode and owner it had. Raises OSError, and PermissionError for one that is read-only: a
     new file could take its place, which is not what its owner meant."""
     try:

@@ -39,6 +39,14 @@
     pace_s = 2.0                          # prompts that come faster than this after an answer were typed by a program
     automated = ["Summarize this log*"]   # prompts (globs) of your own programs
 
+    [lessons]                             # what becomes a lesson, and what of them agents are told
+    auto = false                          # true: what passes is approved without you
+    propose = 2                           # sessions that must show it before it is proposed
+    deliver = 3                           # and before an agent is told
+    half_life_days = 90                   # what is not seen again counts half after so long
+    most = 3                              # told at the start of a session
+    max_tokens = 800                      # that these may take
+
     [redact]
     enabled = true
     rules = [{ name = "acme", pattern = "ACME-[0-9]{8}" }]
@@ -159,6 +167,17 @@ class Quality(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return any(fnmatchcase(prompt, pattern) for pattern in self.automated)
 
 
+class Lessons(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How much evidence a lesson needs, and how much of them an agent is told."""
+
+    auto: bool = False
+    propose: Annotated[int, msgspec.Meta(ge=2)] = 2
+    deliver: Annotated[int, msgspec.Meta(ge=2)] = 3
+    half_life_days: Annotated[float, msgspec.Meta(gt=0)] = 90.0
+    most: Annotated[int, msgspec.Meta(ge=0, le=3)] = 3
+    max_tokens: Annotated[int, msgspec.Meta(ge=0, le=800)] = 800
+
+
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The whole configuration. `home` is where runlore keeps its own files, for this user alone."""
 
@@ -173,6 +192,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     quality: Quality = Quality()
     budget: Budget = Budget()
     retain: Retain = Retain()
+    lessons: Lessons = Lessons()
     prices: dict[str, Any] = {}
     """By model, as in the file: read by `billing` when something is priced."""
 

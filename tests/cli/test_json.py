@@ -23,6 +23,8 @@ from runlore.cli._options import as_json_list
 from runlore.cli._out import write_json
 from runlore.cli._shapes import SHAPES, fields_of
 from runlore.errors import RunloreError
+from runlore.lessons import Lesson
+from runlore.lessons.shelf import Shelf
 from runlore.live.log import SessionStore
 from tests.cli.conftest import Run
 from tests.cli.test_live import orphan
@@ -48,6 +50,16 @@ ANSWERS: dict[tuple[str, str], str] = {
     ("hooks install", ""): "hooks install claude --dry-run",
     ("hooks remove", ""): "hooks remove claude --dry-run",
     ("hooks status", ""): "hooks status",
+    ("lessons add", ""): "lessons add --problem p --resolution r --evidence latest",
+    ("lessons approve", ""): "lessons approve abc",
+    ("lessons edit", ""): "lessons edit abc --repo shop",
+    ("lessons list", ""): "lessons list --all",
+    ("lessons merge", ""): "lessons merge abc def",
+    ("lessons propose", ""): "lessons propose",
+    ("lessons reject", ""): "lessons reject abc",
+    ("lessons render", ""): "lessons render --dry-run",
+    ("lessons retire", ""): "lessons retire abc",
+    ("lessons show", ""): "lessons show abc",
     ("live checkpoints", ""): "live checkpoints work-1",
     ("live checkpoints", "--compare"): "live checkpoints work-1 --compare cp_one cp_two",
     ("live checkpoints", "--prune"): "live checkpoints work-1 --prune 1",
@@ -148,6 +160,8 @@ def fill(run: Run, live: Path) -> None:
         assert run("sync").exit_code == 0
         with store.create(id="later") as session:
             session.append({"role": "user", "content": "not synced yet"})
+    for name in ("abc", "def"):
+        Shelf(live.parent / "lessons").put(Lesson(id=name, problem="it fails", resolution="do this", evidence=("runlore:x#1",), sessions=3))
 
 
 def answer(run: Run, words: str, *more: str) -> Any:

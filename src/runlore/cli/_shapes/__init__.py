@@ -13,7 +13,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from . import digests, errors, live, sessions, spent, stored
+from . import digests, errors, lessons, live, sessions, spent, stored
 
 
 class Shape(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,6 +46,16 @@ SHAPES: dict[str, dict[str, Shape]] = {
     "hooks install": {"": Shape(type=stored.Installed)},
     "hooks remove": {"": Shape(type=stored.Installed)},
     "hooks status": {"": Shape(type=list[stored.Integration], items="")},
+    "lessons add": {"": Shape(type=list[lessons.Lesson], items="")},
+    "lessons approve": {"": Shape(type=list[lessons.Lesson], items="")},
+    "lessons edit": {"": Shape(type=list[lessons.Lesson], items="")},
+    "lessons list": {"": Shape(type=list[lessons.Lesson], items="")},
+    "lessons merge": {"": Shape(type=list[lessons.Lesson], items="")},
+    "lessons propose": {"": Shape(type=lessons.ProposedLessons, items="lessons")},
+    "lessons reject": {"": Shape(type=list[lessons.Lesson], items="")},
+    "lessons render": {"": Shape(type=lessons.RenderedLessons)},
+    "lessons retire": {"": Shape(type=list[lessons.Lesson], items="")},
+    "lessons show": {"": Shape(type=lessons.Lesson)},
     "live checkpoints": {
         "": Shape(type=list[live.Checkpoint], items=""),
         "--compare": Shape(type=live.Difference),

@@ -1,0 +1,91 @@
+"""Lessons: what they say, what they rest on, what was decided."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ._base import Number, Value
+
+
+class Lesson(Value):
+    """What to do about something that keeps happening.
+
+    status: proposed, approved, rejected, retired, superseded
+    kind: error, correction, note
+    by: mined, person, agent
+    agent: this and repo, path and tool say where it applies; empty is anywhere
+    fingerprint: of the error that it is about
+    key: what the resolution comes down to
+    evidence: as uid#seq
+    sessions: that show it and have nothing to do with each other
+    helped: of these, those in which the resolution was the end of it
+    confidence: the lower bound of the share that it helped in
+    kept: sessions after the decision that the resolution held in
+    broken: and those that went another way
+    edited: by a person: its words stay
+    notes: what else stands in the file
+    extra: fields of the file that this version does not know
+    score: what it is ranked by; it sinks with time
+    is_told: whether agents are told
+    is_doubted: whether later sessions contradict it
+    """
+
+    id: str
+    status: str
+    problem: str
+    resolution: str
+    kind: str
+    by: str
+    agent: str
+    repo: str
+    path: str
+    tool: str
+    fingerprint: str
+    key: str
+    evidence: list[str]
+    signals: int
+    sessions: int
+    helped: int
+    confidence: Number
+    kept: int
+    broken: int
+    made_at: str
+    last_at: str
+    decided_at: str
+    decided_by: str
+    why: str
+    edited: bool
+    supersedes: str
+    superseded_by: str
+    notes: str
+    extra: dict[str, Any]
+    score: Number
+    is_told: bool
+    is_doubted: bool
+    file: str
+
+
+class ProposedLessons(Value):
+    """What a look at all sessions has brought.
+
+    new: ids of the proposals that were not there before
+    changed: ids of those whose evidence is another now
+    """
+
+    new: list[str]
+    changed: list[str]
+    lessons: list[Lesson]
+
+
+class RenderedLessons(Value):
+    """A block of lessons in a file.
+
+    lessons: ids of those in the block
+    diff: lines
+    """
+
+    file: str
+    changed: bool
+    dry_run: bool
+    lessons: list[str]
+    diff: list[str]

@@ -1,0 +1,188 @@
+"""`runlore lessons`: from a proposal to a block in a file, and back to the byte."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from runlore import config as settings
+from runlore.lessons import Lesson
+from runlore.lessons.shelf import Shelf
+from runlore.store import open_store
+from tests.cli.conftest import Run
+from tests.test_recurring import fix, session
+
+
+@pytest.fixture
+def shelf(home: Path) -> Shelf:
+    return Shelf(home / ".runlore/lessons")
+
+
+@pytest.fixture
+def met(home: Path) -> None:
+    """Three sessions that met an error and got over it in the same way, one that met it and did not."""
+    setting = settings.load()
+    settings.make_home(setting.home)
+    with closing(open_store(setting.store)) as store:
+        for n in range(3):
+            session(store, f"s{n}", repo="acme/shop", key=fix("key"))
+        session(store, "s3", repo="acme/shop", key=None)
+
+
+def lesson(name: str = "abc", **fields: object) -> Lesson:
+    given = {"problem": "it fails", "resolution": "do this", "evidence": ("toy:a#1",), "sessions": 3, **fields}
+    return Lesson(id=name, **given)  # type: ignore[arg-type]
+
+
+def test_a_proposal_is_found_approved_and_told(run: Run, met: None, shelf: Shelf) -> None:
+    assert "no lessons" in run("lessons", "list").stderr
+    assert "KeyError" in run("lessons", "propose", "--dry-run").stdout
+    assert shelf.read() == ([], [])
+    assert "1 new proposal" in run("lessons", "propose").stderr
+    [made] = shelf.read()[0]
+    assert (made.status, made.sessions, made.helped, made.repo) == ("proposed", 4, 3, "acme/shop")
+    assert "+fixed" in made.resolution
+    assert "KeyError" in run("lessons", "list").stdout
+    assert "agents are told" in run("lessons", "approve", made.id[:6], "--why", "seen it").stderr
+    assert (shelf.get(made.id).status, shelf.get(made.id).why) == ("approved", "seen it")
+    assert "0 new proposals, 0 lessons" in run("lessons", "propose").stderr
+    assert "+fixed" in run("lessons", "show", made.id).stdout
+
+
+def test_a_reject_stays_and_a_retired_one_is_kept(run: Run, met: None, shelf: Shelf) -> None:
+    run("lessons", "propose")
+    [made] = shelf.read()[0]
+    run("lessons", "reject", made.id)
+    assert json.loads(run("lessons", "propose", "--json").stdout)["lessons"] == []
+    assert json.loads(run("lessons", "list", "--json").stdout) == []
+    assert [one["status"] for one in json.loads(run("lessons", "list", "--all", "--json").stdout)] == ["rejected"]
+    run("lessons", "retire", made.id)
+    assert shelf.get(made.id).status == "retired"
+
+
+def test_what_is_approved_takes_the_place_of_what_it_supersedes(run: Run, shelf: Shelf) -> None:
+    shelf.put(lesson("old", status="approved"))
+    shelf.put(lesson("new", supersedes="old"))
+    run("lessons", "approve", "new")
+    assert (shelf.get("old").status, shelf.get("old").superseded_by) == ("superseded", "new")
+
+
+def test_little_evidence_waits(run: Run, shelf: Shelf) -> None:
+    shelf.put(lesson(sessions=2))
+    result = run("lessons", "approve", "abc")
+    assert "when 3 sessions show it; 2 do" in result.stderr
+    assert not json.loads(run("lessons", "show", "abc", "--json").stdout)["is_told"]
+    assert "waits" in run("lessons", "list").stdout
+
+
+def test_an_edit_changes_the_words_and_where_it_applies(run: Run, shelf: Shelf) -> None:
+    shelf.put(lesson())
+    run("lessons", "edit", "abc", "--resolution", "do that", "--repo", "shop")
+    made = shelf.get("abc")
+    assert (made.resolution, made.repo, made.problem, made.edited) == ("do that", "shop", "it fails", True)
+    run("lessons", "edit", "abc", "--repo", "")
+    assert shelf.get("abc").repo == ""
+
+
+def test_a_lesson_by_hand_needs_evidence_that_there_is(run: Run, met: None, shelf: Shelf) -> None:
+    words = [
+        "lessons",
+        "add",
+        "--problem",
+        "the build is slow",
+        "--resolution",
+        "use the cache ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8",
+    ]
+    assert run(*words).exit_code == 2
+    assert run(*words, "--evidence", "nobody").exit_code == 1
+    assert run(*words, "--evidence", "toy:s1#99").exit_code == 1
+    assert shelf.read() == ([], [])
+    assert run(*words, "--evidence", "toy:s1#0", "--error", "KeyError: 'user'").exit_code == 0
+    [made] = shelf.read()[0]
+    assert (made.status, made.by, made.evidence) == ("proposed", "person", ("toy:s1#0",))
+    assert made.fingerprint
+    assert "ghp_" not in made.resolution
+    run("lessons", "approve", made.id)
+    run(*words, "--evidence", "toy:s1#0", "--error", "KeyError: 'user'")
+    assert shelf.get(made.id).status == "approved"
+
+
+def test_a_broken_file_is_named_and_the_others_are_listed(run: Run, shelf: Shelf) -> None:
+    shelf.put(lesson())
+    (shelf.folder / "bad.md").write_text("x\x1b[31m")
+    result = run("lessons", "list")
+    assert "it fails" in result.stdout
+    assert "bad.md is no lesson" in result.stderr
+    assert "\x1b[31m" not in result.stderr
+
+
+# ── a block in a file ────────────────────────────────────────────────────────────────────────────────────────────────
+TEXTS = {
+    "none": None,
+    "empty": b"",
+    "a line": b"# Rules\n",
+    "no end of line": b"# Rules",
+    "windows": b"# Rules\r\n\r\nBe kind.\r\n",
+    "blank lines at the end": b"# Rules\n\n\n",
+    "a mark of bytes": b"\xef\xbb\xbf# Rules\n",
+}
+
+
+@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
+def test_a_block_comes_and_goes_to_the_byte(run: Run, tmp_path: Path, shelf: Shelf, text: bytes | None) -> None:
+    file = tmp_path / "AGENTS.md"
+    if text is not None:
+        file.write_bytes(text)
+    shelf.put(lesson(status="approved", problem="it <!-- fails -->", resolution="do\nthis"))
+    shelf.put(lesson("def"))
+    dry = run("lessons", "render", str(file), "--dry-run")
+    assert "+- it ‹!-- fails --›: do this [abc]" in dry.stdout
+    assert (file.read_bytes() if file.exists() else None) == text
+    refused = run("lessons", "render", str(file))
+    assert (refused.exit_code, file.read_bytes() if file.exists() else None) == (2, text)
+    assert run("lessons", "render", str(file), "--yes").exit_code == 0
+    written = file.read_bytes()
+    assert written.startswith(text or b"")
+    assert b"def" not in written
+    assert b"\n" not in written.replace(b"\r\n", b"") or b"\r\n" not in (text or b"")
+    shelf.put(lesson("ghi", status="approved", problem="more"))
+    assert run("lessons", "render", str(file), "--yes").exit_code == 0
+    assert file.read_bytes().count(b"begin") == 1
+    assert b"[ghi]" in file.read_bytes()
+    assert "nothing to change" in run("lessons", "render", str(file), "--yes").stderr
+    assert run("lessons", "render", str(file), "--remove", "--yes").exit_code == 0
+    assert (file.read_bytes() if file.exists() else None) == text
+
+
+def test_what_was_changed_around_a_block_stays(run: Run, tmp_path: Path, shelf: Shelf) -> None:
+    file = tmp_path / "AGENTS.md"
+    file.write_text("one\n")
+    shelf.put(lesson(status="approved"))
+    run("lessons", "render", str(file), "--yes")
+    file.write_text("zero\n" + file.read_text().replace("do this", "mine") + "two\n")
+    run("lessons", "render", str(file), "--remove", "--yes")
+    assert file.read_text().split() == ["zero", "one", "two"]
+
+
+def test_two_blocks_are_refused_and_only_what_fits_the_repository_is_told(run: Run, tmp_path: Path, shelf: Shelf) -> None:
+    file = tmp_path / "AGENTS.md"
+    shelf.put(lesson(status="approved", repo="acme/shop"))
+    assert run("lessons", "render", str(file), "--yes").exit_code == 0
+    assert not file.exists()
+    run("lessons", "render", str(file), "--repo", "acme/shop", "--yes")
+    file.write_text(file.read_text() * 2)
+    refused = run("lessons", "render", str(file), "--repo", "acme/shop", "--yes")
+    assert (refused.exit_code, "2 blocks" in refused.stderr) == (1, True)
+
+
+def test_merging_gives_the_evidence_to_the_other(run: Run, shelf: Shelf) -> None:
+    shelf.put(lesson("abc"))
+    shelf.put(msgspec.structs.replace(lesson("def"), evidence=("toy:b#2",)))
+    assert run("lessons", "merge", "abc", "abc").exit_code == 2
+    run("lessons", "merge", "abc", "def")
+    assert shelf.get("def").evidence == ("toy:b#2", "toy:a#1")
+    assert shelf.get("abc").superseded_by == "def"

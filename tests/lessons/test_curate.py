@@ -1,0 +1,103 @@
+"""From planted patterns to proposals, and what decisions do to them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import msgspec
+
+from runlore.lessons import Lesson
+from runlore.lessons.curate import Gate, decide, merged, propose
+from runlore.mine import Case
+from runlore.mine.patterns import find
+from tests.mine.fleet import fleet
+
+NOW = datetime(2026, 9, 1, tzinfo=UTC)
+LATER = datetime(2027, 1, 1, tzinfo=UTC)
+
+
+def proposed(cases: list[Case], known: list[Lesson] | None = None, gate: Gate = Gate()) -> list[Lesson]:  # noqa: B008 # A value.
+    return propose(find(cases), {case.uid: case for case in cases}, known or [], gate, NOW)
+
+
+def about(lessons: list[Lesson], word: str) -> Lesson:
+    [found] = [one for one in lessons if word in one.problem + one.resolution]
+    return found
+
+
+def test_an_error_that_sessions_got_over_becomes_a_proposal_with_what_ended_it() -> None:
+    found = about(proposed(fleet(1, 30, {"recovery": [2, 9, 20]})), "vite")
+    assert (found.status, found.kind, found.by) == ("proposed", "error", "mined")
+    assert found.problem == "Error: Cannot find module 'vite'"
+    assert found.resolution == "Run `npm install vite`, then try again."
+    assert (found.sessions, found.helped, found.repo) == (3, 3, "acme/shop")
+    assert {ref.partition("#")[0] for ref in found.evidence} == {"toy:0002", "toy:0009", "toy:0020"}
+    assert 0 < found.confidence < 1
+
+
+def test_a_correction_that_people_repeat_becomes_a_proposal_in_their_words() -> None:
+    found = about(proposed(fleet(2, 30, {"correction": [3, 8, 14, 25]})), "pnpm")
+    assert found.kind == "correction"
+    assert found.evidence
+
+
+def test_what_nothing_helped_against_and_what_came_once_becomes_no_lesson() -> None:
+    assert proposed(fleet(3, 30, {"recurring_error": [1, 5, 9]})) == []
+    assert proposed(fleet(4, 30, {"recovery": [7]})) == []
+    assert proposed(fleet(5, 60, {})) == []
+
+
+def test_a_second_look_changes_nothing() -> None:
+    cases = fleet(1, 30, {"recovery": [2, 9, 20], "correction": [3, 8, 14]})
+    known = proposed(cases)
+    assert len(known) == 2
+    assert proposed(cases, known) == []
+
+
+def test_a_reject_is_remembered_until_there_is_more_evidence() -> None:
+    few, more = (fleet(1, 40, {"recovery": numbers}) for numbers in ([2, 9], [2, 9, 35]))
+    rejected = decide(about(proposed(few), "vite"), "rejected", NOW, why="no")
+    assert proposed(few, [rejected]) == []
+    [again] = proposed(more, [rejected])
+    assert (again.id, again.status, again.sessions, again.why) == (rejected.id, "proposed", 3, "no")
+
+
+def test_what_was_approved_keeps_its_words_and_gets_the_evidence_of_today() -> None:
+    approved = msgspec.structs.replace(
+        decide(about(proposed(fleet(1, 40, {"recovery": [2, 9]})), "vite"), "approved", NOW), resolution="mine"
+    )
+    [now] = proposed(fleet(1, 40, {"recovery": [2, 9, 35]}), [approved])
+    assert (now.resolution, now.status, now.sessions) == ("mine", "approved", 3)
+    edited = msgspec.structs.replace(approved, status="proposed", edited=True)
+    [now] = proposed(fleet(1, 40, {"recovery": [2, 9, 35]}), [edited])
+    assert (now.resolution, now.sessions) == ("mine", 3)
+
+
+def test_only_the_configuration_approves_by_itself_and_only_what_passes() -> None:
+    enough, few = fleet(1, 40, {"recovery": [2, 9, 35]}), fleet(1, 40, {"recovery": [2, 9]})
+    assert about(proposed(enough, gate=Gate(auto=True)), "vite").status == "approved"
+    assert about(proposed(few, gate=Gate(auto=True)), "vite").status == "proposed"
+    assert about(proposed(enough), "vite").status == "proposed"
+    assert proposed(few, gate=Gate(propose=3)) == []
+
+
+def test_sessions_after_the_decision_that_go_another_way_are_counted() -> None:
+    cases = fleet(1, 40, {"recovery": [2, 9, 20, 30, 35, 38]})
+    made = about(proposed(cases), "vite")
+    times = sorted(case.at for case in cases if case.uid in {ref.partition("#")[0] for ref in made.evidence})
+    approved = msgspec.structs.replace(made, status="approved", decided_at=times[1])
+    assert (about(proposed(cases, [approved]), "vite").kept, about(proposed(cases, [approved]), "vite").broken) == (4, 0)
+    other = msgspec.structs.replace(approved, id="0other", key="command yarn add", confidence=0.01)
+    found = {one.id: one for one in proposed(cases, [other])}
+    assert (found["0other"].kept, found["0other"].broken, found["0other"].is_doubted) == (0, 4, True)
+    better = found[made.id]
+    assert (better.status, better.supersedes) == ("proposed", "0other")  # It is proposed, and takes no place by itself.
+
+
+def test_two_lessons_are_merged_and_one_is_superseded() -> None:
+    one = Lesson(id="a", problem="p", resolution="r", evidence=("toy:1#1", "toy:2#1"), sessions=2, repo="x/y", fingerprint="f")
+    other = Lesson(id="b", problem="q", resolution="s", evidence=("toy:2#1", "toy:3#4"), sessions=2, status="approved")
+    gone, kept = merged(one, other, LATER)
+    assert (gone.status, gone.superseded_by, gone.problem) == ("superseded", "b", "p")
+    assert kept.evidence == ("toy:2#1", "toy:3#4", "toy:1#1")
+    assert (kept.sessions, kept.repo, kept.status, kept.fingerprint) == (3, "", "approved", "f")
