@@ -143,3 +143,13 @@ def test_what_a_session_says_reaches_no_terminal(run: Run, home: Path, toy: Toy)
         result = run(*words)
         assert result.exit_code == 0, words
         assert not {"\x1b", "\x07", "\u202e"} & set(result.stdout + result.stderr), words
+
+
+def test_a_digest_of_older_rules_says_so() -> None:
+    from runlore._findings import DIGEST_VERSION
+    from runlore.cli._digest import render
+    from runlore.model import Digest
+
+    data = {"session_uid": "toy:1", "covers": {"last_seq": 0, "content_hash": "h"}}
+    told = ["\n".join(render(Digest.from_dict({**data, "version": DIGEST_VERSION - older}))) for older in (1, 0)]
+    assert ["older rules" in text for text in told] == [True, False]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from .._findings import Moment, Ran, Tested
+from .._findings import DIGEST_VERSION, Moment, Ran, Tested
 from ..model import Digest
 from ._out import clean, fit, one_line, paint, screen, wrap
 from ._words import count, duration
@@ -40,6 +40,9 @@ def render(digest: Digest, cwd: str | None = None) -> Iterator[str]:
     beside = [count(digest.retries, "retry", "retries")] * bool(digest.retries)
     yield from _line("besides", ", ".join([*beside, *[count(digest.compactions, "compaction")] * bool(digest.compactions)]))
     yield from _errors(digest)
+    if digest.version < DIGEST_VERSION:
+        yield ""
+        yield paint("made by older rules, and nothing is left to make it again from", "dim")
 
 
 def ending(digest: Digest) -> str:
