@@ -204,8 +204,8 @@ class PostgresReader(Reader):
     def sizes(self) -> dict[int, int]:
         version = self._version()
         if self._counted is None or self._counted[0] != version:
-            (found,) = self._one("select array_agg(session) from segments")
-            self._counted = version, Counter(found or ())
+            (found,) = self._one("select string_agg(int8send(session), '') from segments")
+            self._counted = version, Counter(_numbers(found))
         return self._counted[1]
 
     # ── sources ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -248,12 +248,16 @@ def _ids_with(columns: Sequence[str]) -> str:
     return f"(select string_agg(int8send(id), '') from search where {' or '.join(f'{name} @@ ?1::tsquery' for name in columns)})"
 
 
-def _ascending(packed: bytes | None) -> list[int]:
-    """Packed numbers, each once."""
+def _numbers(packed: bytes | None) -> array[int]:
     numbers = array("q", packed or b"")
     if sys.byteorder == "little":
         numbers.byteswap()  # The network has the high byte first.
-    ids = sorted(numbers)
+    return numbers
+
+
+def _ascending(packed: bytes | None) -> list[int]:
+    """Packed numbers, each once."""
+    ids = sorted(_numbers(packed))
     return list(dict.fromkeys(ids)) if any(map(eq, ids, islice(ids, 1, None))) else ids
 
 
