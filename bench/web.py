@@ -1,11 +1,14 @@
 """The page at ten thousand sessions: how long the server takes for each page, and how much goes over the wire.
 
-    python bench/web.py --home DIR [--long DIR] [--asks 60] [--write]
+    python bench/web.py --home DIR [--long DIR] [--asks 60] [--agentsview BIN --transcripts DIR --data DIR] [--write]
 
 `--home` is a RUNLORE_HOME with a store in it, of any size; `bench/generate.py --mb 3180 --files 10000` and a sync make one of 10,000
 sessions and a million events. `--long` is one whose largest session is to be opened (`generate.py --one 100`). What is asked is made from
 the store itself with a seed. The app is asked in this process, one question after the other, as a browser that takes gzip would: the time
 is the wall clock's, and beside it what the processor took, which says more on a busy machine. Sessions are opened for the first time.
+
+With `--agentsview` both servers are asked over HTTP, alternating: its API over the same transcripts, and ours. `--transcripts` is the home
+that they are in, `--data` where its own data is.
 """
 
 from __future__ import annotations
@@ -13,19 +16,23 @@ from __future__ import annotations
 import argparse
 import asyncio
 import gc
+import json
 import os
 import random
 import re
 import statistics
+import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import closing
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import quote, urlsplit
+from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 from _measure import BENCH, Row, note, show
+from search import agentsview
 
 sys.path.insert(0, str(BENCH.parent / "src"))
 
@@ -48,6 +55,9 @@ def main() -> None:
     parser.add_argument("--home", type=Path, required=True, help="a RUNLORE_HOME with a store in it")
     parser.add_argument("--long", type=Path, help="one with a very long session")
     parser.add_argument("--asks", type=int, default=60, help="of each kind of page")
+    parser.add_argument("--agentsview", type=Path, help="its binary")
+    parser.add_argument("--transcripts", type=Path, help="the home of the transcripts that --home was made of")
+    parser.add_argument("--data", type=Path, help="where agentsview's own data is, or goes")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--write", action="store_true", help="put the table into RESULTS.md")
     args = parser.parse_args()
@@ -66,6 +76,8 @@ def main() -> None:
     ]
     if args.long:
         rows.append(long_session(args.long))
+    if args.agentsview:
+        rows += beside(args, pages)
     show("The page", rows, remarks, args.write)
 
 
@@ -159,6 +171,54 @@ async def open_once(home: Path, url: str) -> Asked:
     app = make_app()
     await ask(app, "/sessions")
     return await ask(app, url)
+
+
+# ── beside agentsview ────────────────────────────────────────────────────────────────────────────────────────────────
+def beside(args: argparse.Namespace, pages: dict[str, list[str]]) -> list[Row]:
+    """Both APIs on the same transcripts. The better of two asks of each question counts, for both."""
+    uids = [unquote(path.removeprefix("/s/")) for path in pages["session, first opened"]]
+    words = [parse_qs(urlsplit(path).query)["q"][0] for path in pages["search"]]
+    pairs = {
+        "list of 50 sessions": [("/api/v1/sessions", "/api/v1/sessions?limit=50")] * len(uids),
+        "search, 20 answers": [(f"/api/v1/sessions?q={quote(text)}", f"/api/v1/search?q={quote(text)}&limit=20") for text in words],
+        "messages of a session": [
+            (f"/api/v1/events/{quote(uid, safe=':')}", f"/api/v1/sessions/{quote(uid.partition(':')[2])}/messages?limit=500")
+            for uid in uids
+        ],
+    }
+    with agentsview(args.agentsview, args.transcripts, args.data) as theirs, served(args.home) as ours:
+        return [compared(name, asked, ours, theirs) for name, asked in pairs.items()]
+
+
+def compared(name: str, asked: list[tuple[str, str]], ours: Callable[[str], float], theirs: Callable[[str], float]) -> Row:
+    mine, other = [], []
+    for own, foreign in asked:
+        mine.append(min(ours(own) for _ in range(2)))
+        other.append(min(theirs(foreign) for _ in range(2)))
+    sides = [f"p50 {statistics.median(side):.0f} ms, p95 {percentile(side):.0f} ms" for side in (mine, other)]
+    return Row(f"{name}, over HTTP", "", f"{statistics.median(other) / statistics.median(mine):.1f} ×", *sides)
+
+
+@contextmanager
+def served(home: Path) -> Iterator[Callable[[str], float]]:
+    """`runlore serve` over a home: gives a function that asks a path and returns the milliseconds until the answer is there."""
+    env = {**os.environ, "RUNLORE_HOME": str(home), "PYTHONPATH": str(BENCH.parent / "src")}
+    command = [sys.executable, "-m", "runlore", "serve", "--port", "0", "--json"]
+    server = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    assert server.stdout is not None
+    url = json.loads(server.stdout.readline())["url"]
+
+    def ask(path: str) -> float:
+        start = time.perf_counter()
+        with urllib.request.urlopen(url + path, timeout=120) as answer:  # noqa: S310 # A server of our own.
+            json.loads(answer.read())
+        return (time.perf_counter() - start) * 1e3
+
+    try:
+        yield ask
+    finally:
+        server.terminate()
+        server.wait()
 
 
 if __name__ == "__main__":

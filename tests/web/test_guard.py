@@ -79,6 +79,7 @@ def test_nothing_but_loopback_goes_without_a_token() -> None:
     assert door_for("0.0.0.0").token != door_for("0.0.0.0").token
     with pytest.raises(RunloreError, match="at least 16 characters"):
         door_for("0.0.0.0", token="short")
+    assert door_for("127.0.0.1", token=TOKEN).token == TOKEN  # Others may have accounts here.
     assert not any(map(is_loopback, ("0.0.0.0", "192.168.1.1", "::", "example.com")))
     assert all(map(is_loopback, ("localhost", "127.0.0.1", "127.1.2.3", "::1")))
 

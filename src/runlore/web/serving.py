@@ -21,11 +21,11 @@ SHORTEST = 16
 
 
 def door_for(host: str, names: tuple[str, ...] = (), token: str | None = None) -> Door:
-    """Loopback needs no token; anything else gets one, and it must not be short. Raises RunloreError."""
-    if is_loopback(host):
-        return Door(hosts=(*LOOPBACK, *names))
+    """Loopback asks for a token only where one is given; anything else gets one, and it must not be short. Raises RunloreError."""
     if token is not None and len(token) < SHORTEST:
         raise RunloreError(f"the token must have at least {SHORTEST} characters: others can reach {host}, and may guess")
+    if is_loopback(host):
+        return Door(hosts=(*LOOPBACK, *names), token=token)
     return Door(hosts=(*LOOPBACK, host, socket.gethostname().lower(), *names), token=token or secrets.token_urlsafe(24))
 
 
