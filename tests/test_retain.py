@@ -64,6 +64,11 @@ def test_what_is_pinned_unanalyzed_or_referred_to_stays_and_is_counted() -> None
     assert plan.is_short
 
 
+def test_records_stay_with_a_session_that_was_pinned_when_it_had_left() -> None:
+    plan = by_policy([weight(1, is_pinned=True, is_evicted=True)], [bulk(1)], used=200, now=NOW, soft=1)
+    assert plan.bulks == []
+
+
 def test_force_takes_what_no_digest_covers_and_never_what_is_pinned() -> None:
     weights = [weight(1, is_covered=False), weight(2, is_covered=False, is_pinned=True)]
     assert uids(by_policy(weights, [], used=200, now=NOW, soft=0, is_forced=True).sessions) == ["toy:1"]

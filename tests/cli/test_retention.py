@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from runlore import config
-from runlore.model import Digest
+from runlore.model import BLOCK, Digest
 from runlore.store import open_store
 from tests.cli.conftest import Run
 from tests.toy import line
@@ -63,6 +63,60 @@ def test_an_evicted_session_that_is_gone_on_with_is_whole_again(run: Run, covere
     assert shown["session"]["evicted_at"] is None
 
 
+@pytest.fixture
+def halves(run: Run, stored: Path) -> Path:
+    """A session of two files that has been evicted; where its second file is."""
+    file = stored / "more.jsonl"
+    file.write_bytes(line(s="alpha", id="x1", text="second store", at=20) + line(s="alpha", id="x2", up="x1", text="more of it", at=21))
+    run("sync")
+    run("evict", "alpha", "--yes")
+    assert _events(run)[1] is not None
+    return file
+
+
+def _events(run: Run) -> tuple[list[int], str | None]:
+    shown = json.loads(run("show", "alpha", "--json").stdout)
+    return [event["seq"] for event in shown["events"]], shown["session"]["evicted_at"]
+
+
+FIRST, SECOND = [0, 1, 2, 3, 4, 5], [BLOCK, BLOCK + 1]
+
+
+def test_a_session_of_two_files_comes_back_whole(run: Run, halves: Path) -> None:
+    assert "back: 1 session" in run("evict", "alpha", "--back").stderr
+    assert _events(run) == (FIRST + SECOND, None)
+    assert run("doctor", "--full").exit_code == 0
+
+
+def test_when_one_file_of_an_evicted_session_grows_the_other_is_read_again_as_well(run: Run, halves: Path) -> None:
+    with halves.open("ab") as file:
+        file.write(line(s="alpha", id="x3", up="x2", text="grown", at=30))
+    run("sync")
+    assert _events(run) == ([*FIRST, *SECOND, BLOCK + 2], None)
+    assert run("doctor", "--full").exit_code == 0
+
+
+def test_an_evicted_session_that_goes_on_in_a_new_file_is_whole_again(run: Run, halves: Path) -> None:
+    (halves.parent / "third.jsonl").write_bytes(line(s="alpha", id="y1", text="third store", at=40))
+    run("sync")
+    assert _events(run) == ([*FIRST, *SECOND, 2 * BLOCK], None)
+    assert run("doctor", "--full").exit_code == 0
+
+
+def test_an_evicted_session_with_a_file_missing_keeps_its_digest_when_another_grows(run: Run, halves: Path) -> None:
+    known = json.loads(run("show", "alpha", "--json").stdout)["session"]["analyzed_at"]
+    (halves.parent / "alpha.jsonl").unlink()
+    for id_ in ("x3", "x4"):
+        with halves.open("ab") as file:
+            file.write(line(s="alpha", id=id_, up="x2", text="grown", at=30))
+        run("sync")
+    seqs, evicted_at = _events(run)
+    assert seqs[-4:] == [*SECOND, BLOCK + 2, BLOCK + 3]
+    assert evicted_at is not None
+    assert json.loads(run("show", "alpha", "--json").stdout)["session"]["analyzed_at"] == known
+    assert run("doctor", "--full").exit_code == 0
+
+
 def test_an_evicted_session_without_its_transcript_stays_as_it_is(run: Run, covered: Path) -> None:
     run("evict", "alpha", "--yes")
     (covered / "alpha.jsonl").unlink()
@@ -106,6 +160,7 @@ def test_what_is_not_analyzed_leaves_by_force_alone_and_the_loss_is_named(run: R
     assert result.stdout.splitlines()[1].split()[:4] == ["alpha", "2026-01-01", "6", "NOT"]
     assert "NOT ANALYZED" in result.stdout
     assert "nothing is kept of it" in result.stderr
+    assert run("doctor", "--full").exit_code == 0
 
 
 def test_over_the_hard_budget_a_sync_takes_nothing_in_and_says_so(run: Run, stored: Path) -> None:

@@ -76,6 +76,14 @@ def test_evicting_twice_changes_nothing(store: Store, agent: Agent) -> None:
     assert (store.session("toy:s1"), store.bodies("toy:s1"), store.weights()) == first
 
 
+def test_what_was_stored_by_a_clock_that_is_ahead_can_be_read_when_it_is_evicted(store: Store, agent: Agent) -> None:
+    cover(store)
+    store.evict(["toy:s1"], datetime(2020, 1, 1, tzinfo=UTC))
+    session = store.session("toy:s1")
+    assert session is not None
+    assert session.evicted_at is not None
+
+
 def test_records_leave_before_what_was_derived_from_them(store: Store, agent: Agent) -> None:
     [bulk] = store.bulks()
     assert (bulk.path, bulk.uids) == (str(agent.file), ("toy:s1",))

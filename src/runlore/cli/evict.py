@@ -18,7 +18,7 @@ from .. import config, query, retain
 from .. import store as stores
 from ..errors import NotFound
 from ..evicting import let_go
-from ..store import Store
+from ..store import DAMAGED, Store
 from ..store.retention import Weight
 from . import _click as click
 from ._options import SessionName, as_json_list, open_store
@@ -137,11 +137,9 @@ def bring_back(setting: config.Config, uids: list[str], is_json: bool) -> None:
         wanted = [uid for uid in uids if (found := store.session(uid)) and found.evicted_at]
         back = store.bring_back(wanted)
         # Looked for where they were, wherever an agent keeps its sessions now.
-        sources = store.sources()
         roots: dict[str, set[str]] = {}
-        for uid in back:
-            state = sources.get(query.get(store, uid).source_path or "")
-            if state is not None:
+        for state in store.sources().values() if back else ():
+            if state.adapter_version == DAMAGED:
                 roots.setdefault(state.source.agent, set()).add(state.source.root)
         for agent, places in roots.items():
             sync(store, setting, agents=[agent], roots=sorted(places))

@@ -286,7 +286,7 @@ def check_digests(exam: Exam) -> Iterator[Finding]:
     )
     rows = exam.store.rows(sql)
     known = {row[0] for row in rows}
-    for (uid,) in exam.store.rows("select uid from sessions where analyzed_at is not null order by uid"):
+    for (uid,) in exam.store.rows("select uid from sessions where analyzed_seq is not null order by uid"):
         if uid not in known:
             yield Finding(f"{uid}: is said to have a digest, and has none", (("digest", uid),))
     for uid, is_evicted, *state in exam.each(rows, SAMPLE):

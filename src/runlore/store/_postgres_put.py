@@ -194,6 +194,10 @@ class PostgresWriter(PostgresReader, Writer):
         is_new = self._seen is not None and session in self._seen.fresh
         return [self._add_block(session, source)] if is_new else super()._blocks(session, source, fresh=fresh)
 
+    def _is_evicted(self, session: int) -> bool:
+        is_new = self._seen is not None and session in self._seen.fresh
+        return not is_new and super()._is_evicted(session)
+
     def _add_block(self, session: int, source: int) -> int:
         empty, tally = msgspec.msgpack.encode(Facts(native_session_id="")), msgspec.msgpack.encode(Tally())
         sql = "insert into streams select ?1, coalesce(max(block) + 1, 0), ?2, ?3, ?4, '' from streams where session = ?1 returning block"

@@ -21,6 +21,7 @@ from ._sql_calls import Ledger
 from ._sql_read import Reader
 from .copies import Copies
 from .pieces import (
+    CUT,
     FLAGS,
     GONE,
     NATIVE_ID,
@@ -162,7 +163,12 @@ class Writer(Reader, Ledger):
             self._fold_all(number)
             now = format_time(datetime.now(UTC))
             self.db.executemany("update sessions set ingested_at = ? where uid = ?", ((now, uid) for uid in done.sessions))
+            self._return_evicted(done, now)
         return done
+
+    @abstractmethod
+    def _return_evicted(self, done: Put, now: str) -> None:
+        """What was evicted and has got something is back, or will be with its other sources."""
 
     def _put_aliases(self, source: int, aliases: list[tuple[int, int]]) -> None:
         """Keeps which events are meant by records that gave none. Looked up first and then inserted one by one: a statement
@@ -425,13 +431,6 @@ class Writer(Reader, Ledger):
             for session, block, rows, bodies in gone:
                 self._put_back(session, block, rows, bodies)
             self._fold_all(source)
-            # What was evicted is back, unless a part of it came from another source: that has to be there, and to be read again as well.
-            self.db.execute(
-                "update sessions set evicted_at = null, analyzed_at = case when analyzed_seq is not null then analyzed_at end"
-                " where evicted_at is not null and number in (select session from streams where source = ?)"
-                " and not exists (select 1 from streams t where t.session = number and t.source != ? and t.hash != x'')",
-                (source, source),
-            )
             # The same text may be other events now, or copies that it was not: a digest of what they were covers nothing any more.
             sql = "update sessions set analyzed_seq = -1, analyzed_hash = '' where number = ? and analyzed_at is not null"
             self.db.executemany(sql, [(session,) for session in there])
@@ -448,6 +447,8 @@ class Writer(Reader, Ledger):
             return [], []
         (uid,) = self._one("select uid from sessions where number = ?", (session,))
         bodies = self.bodies(uid, low, high)
+        for row in rows:  # Cut or not, this is all that there will ever be of it.
+            row[FLAGS] &= ~CUT
         return rows, [None if row[OFFSET] is None else bodies[row[SEQ]].encode("utf-8", "replace") for row in rows]
 
     def _put_back(self, session: int, block: int, rows: list[list[Any]], bodies: list[bytes | None]) -> None:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from itertools import groupby
 
 import msgspec
 
-from ..model import Digest, format_time
-from . import DAMAGED
+from ..model import BLOCK, Digest, format_time
+from . import DAMAGED, Put
 from ._sql_digests import UNCOVERED
 from ._sql_forget import Forgetter
 from ._sql_put import INSERT_EVENT
-from .pieces import SEQ, copied, pack_one, without_body
+from .pieces import CUT, FLAGS, SEQ, copied, pack_one, without_body
 from .retention import Bulk, Marks, Weight
 
 _AT_A_TIME = 100
@@ -83,28 +83,47 @@ class Evictor(Forgetter):
             return
         digest = self.digest(uid)
         cited = cited_in(digest) if digest is not None else {}
-        (last,) = self._one("select coalesce(max(seq), -1) from events where session = ?", (session,))
-        rows: list[list[Any]] = []
-        bodies: list[bytes | None] = []
-        # The last one stays, whatever it said: it tells how many there were.
-        for seq in sorted({*cited, last}):
-            for row in self._rows(session, seq, seq):
-                rows.append(without_body(row))
-                bodies.append(cited[seq].encode("utf-8", "replace") if seq in cited else None)
+        # The last one of each block stays, whatever it said: it tells how many there were, and that the block is cut.
+        sql = f"select max(seq) from events where session = ? group by seq / {BLOCK}"
+        seqs = sorted({*cited, *(seq for (seq,) in self._all(sql, (session,)))})
+        rows = [without_body(row) for seq in seqs for row in self._rows(session, seq, seq)]
         self._drop_segments("session = ?", (session,))
         self.db.execute("delete from events where session = ?", (session,))
-        if rows:
-            segment = pack_one(rows, bodies)
-            self.db.executemany(INSERT_EVENT, [(session, *row) for row in rows])
-            self._write_segment(session, rows[0][SEQ], rows[-1][SEQ], segment)
+        for _, block in groupby(rows, key=lambda row: row[SEQ] // BLOCK):  # One segment each: a block comes back alone.
+            part = list(block)
+            segment = pack_one(part, [cited[row[SEQ]].encode("utf-8", "replace") if row[SEQ] in cited else None for row in part])
+            for row in part:
+                row[FLAGS] |= CUT
+            self.db.executemany(INSERT_EVENT, [(session, *row) for row in part])
+            self._write_segment(session, part[0][SEQ], part[-1][SEQ], segment)
         # Watermarks are set in their order. What no digest covered is still known by `analyzed_seq`, which then says nothing.
+        # A clock may have been ahead of ours when the others were set.
+        marks = self._one("select ingested_at, analyzed_at from sessions where number = ?", (session,))
         sql = "update sessions set evicted_at = ?1, analyzed_at = coalesce(analyzed_at, ?1) where number = ?2"
-        self.db.execute(sql, (format_time(when), session))
+        self.db.execute(sql, (max(format_time(when), *filter(None, marks)), session))
         bare = (
             "delete from records where source in (select source from streams where session = ?) and not exists (select 1 from streams t"
             " join sessions s on s.number = t.session where t.source = records.source and s.evicted_at is null)"
         )
         self.db.execute(bare, (session,))
+
+    def _return_evicted(self, done: Put, now: str) -> None:
+        """What was evicted and has got something is back. Not before the rest of it is: other sources of it are to be read again, and
+        when one of them is missing it stays evicted, for a digest of what is left would know less than the one that it has."""
+        cut = (
+            "select distinct q.number, q.missing_at from events e join streams s on s.session = e.session"
+            f" and s.block = e.seq / {BLOCK} join sources q on q.number = s.source where e.session = ? and e.flags & {CUT} != 0"
+        )
+        for session in [number for uid in done.sessions if (number := self._number(uid)) is not None and self._is_evicted(number)]:
+            others = self._all(cut, (session,))
+            if not others:
+                sql = "update sessions set evicted_at = null, analyzed_at = case when analyzed_seq is not null then analyzed_at end"
+                self.db.execute(f"{sql} where number = ?", (session,))
+                continue
+            self.db.execute("update sessions set evicted_at = ? where number = ?", (now, session))
+            if all(missing is None for _, missing in others):
+                self.db.executemany("update sources set adapter_version = ? where number = ?", [(DAMAGED, other) for other, _ in others])
+                done.overtaken += len(others)
 
     def bring_back(self, uids: Sequence[str]) -> list[str]:
         back = []

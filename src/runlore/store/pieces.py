@@ -28,7 +28,8 @@ SEGMENT_BYTES = 64 * 1024
 RECORDS_BYTES = 1024 * 1024
 """Native records are packed a megabyte at a time: they are read rarely, and larger pieces compress better."""
 
-SIDECHAIN, ERROR, GONE = 1, 2, 4
+SIDECHAIN, ERROR, GONE, CUT = 1, 2, 4, 8
+"""The last: all that an eviction left of a part of a session, to be read again with it."""
 
 ROW = (
     "seq", "ts", "kind", "parent_seq", "tool", "action", "flags", "exit_code", "native_id", "call_id", "summary",
