@@ -315,3 +315,13 @@ def test_after_a_sync_that_could_not_read_everything_we_look(
     query.synced_mark(config).write_text("1\n")
     (risk,) = query.sources_at_risk(store, config, datetime.now(UTC))
     assert risk.sources == 1
+
+
+def test_the_version_that_an_agent_tells_is_the_newest_of_its_files(store: Store, config: Config, toy: Toy, tmp_path: Path) -> None:
+    assert [agent.version_seen for agent in query.agents(store, config)] == [None]
+    for n, version in enumerate(("1.2.3", "2.0.0-beta")):
+        file = tmp_path / "told" / f"v{n}.jsonl"
+        agent = Agent(store, toy, file).write(line(id=f"v{n}", text="x", version=version))
+        os.utime(file, (2_000_000_000 + n, 2_000_000_000 + n))
+        store.put(agent.batch())
+    assert [agent.version_seen for agent in query.agents(store, config)] == ["2.0.0-beta"]

@@ -41,6 +41,12 @@ CHOICE, TITLE = 4, 40
 FEW = 1000
 """Sessions to list: for so many we ask one by one which others begin alike."""
 
+LOOKED_AT, FIRST_RECORDS, LONG_RECORD = 5, 20, 20_000
+"""Of an agent's sources, of the records in one, and of the bytes in a record: where its version is looked for."""
+_VERSION = re.compile(
+    rb'"(?:cli_?|copilot_?|schema_?|format_?|protocol_?|agent_?)?version"\s*:\s*"?([0-9A-Za-z][0-9A-Za-z.+-]{0,23})', re.IGNORECASE
+)
+
 RISK_DAYS = 7
 """So long before an agent deletes a transcript we warn that it is not stored."""
 
@@ -461,6 +467,8 @@ class AgentFacts(msgspec.Struct, frozen=True, kw_only=True):
     sessions: int
     source_bytes: int
     last_sync: datetime | None
+    version_seen: str | None = None
+    """Of the agent or of its format, as the newest of its sources tells."""
 
     @property
     def is_there(self) -> bool:
@@ -492,6 +500,18 @@ def agents(store: Store | None, config: Config) -> list[AgentFacts]:
                 sessions=sessions.get(name, 0),
                 source_bytes=size,
                 last_sync=last_sync(config) if number else None,
+                version_seen=_version_seen(store, name) if store and number else None,
             )
         )
     return found
+
+
+def _version_seen(store: Store, agent: str) -> str | None:
+    """The version of the agent, or of its format, that the newest of its sources tells in its first records. None where none does, or
+    where the records are not kept."""
+    newest = store.rows("select path from sources where agent = ? and records > 0 order by mtime_ns desc, path limit ?", (agent, LOOKED_AT))
+    for (path,) in newest:
+        for _, _, data in store.records(path, 0, FIRST_RECORDS):
+            if found := _VERSION.search(data[:LONG_RECORD]):
+                return found[1].decode("ascii")
+    return None

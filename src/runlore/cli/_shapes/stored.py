@@ -20,6 +20,7 @@ class Agent(Value):
 
     keeps_days: after so many it deletes its transcripts
     lacks: what its files never tell
+    version_seen: of the agent or of its format, as the newest of its files tells
     """
 
     name: str
@@ -32,6 +33,7 @@ class Agent(Value):
     sessions: int
     source_bytes: int
     last_sync: str | None
+    version_seen: str | None
 
 
 class Sync(Value):
