@@ -735,3 +735,14 @@ def test_batches_put_together_are_kept_as_when_put_one_by_one(store: Store, toy:
     assert [event.parent_seq for event in store.events("toy:new")] == [None, 0, 1]
     assert sorted(len(store.postings(word)) for word in ("apple", "pear", "plum", "gone")) == [0, 2, 2, 2]
     assert store.session("toy:gone") is None
+
+
+def test_calls_that_are_there_are_known_also_while_others_are_put_together(store: Store, agent: Agent, another: Agent) -> None:
+    agent.put(line(id="a", text="one"))
+    bill(agent, call())
+    batch = msgspec.structs.replace(another.write(line(id="b", text="two")).batch(), calls=[Kept(call=call("k2", "s2"))])
+    there, coming = hash_of(call()), hash_of(call("k2", "s2"))
+    with store.transaction(), store.together([batch]):
+        assert store.calls([coming]) == []
+        store.put(batch)
+        assert [len(store.calls(hashes)) for hashes in ([there], [coming], [there, coming])] == [1, 1, 2]

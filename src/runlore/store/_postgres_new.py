@@ -47,6 +47,7 @@ class Expected:
 
     def __init__(self, batches: Sequence[Batch]) -> None:
         self.asked = {(batch.source.agent, batch.source.path) for batch in batches}
+        self.asked_calls = {hash_of(kept.call) for batch in batches for kept in batch.calls}
         self.sources: set[tuple[str, str]] = set()
         self.uids: set[str] = set()
         self.claimed: set[str] = set()
@@ -105,7 +106,7 @@ class PostgresNew(PostgresWriter, Shelf):
             self._make_month(month)
         uids = list({uid for batch in batches for uid in uids_of(batch)})
         hashes = array(h for batch in batches for h in hashes_of(batch))
-        calls = array(hash_of(kept.call) for batch in batches for kept in batch.calls)
+        calls = array(expected.asked_calls)
         sources, sessions, claimed, natives, known, source_numbers, session_numbers = self.db.ask(
             [
                 ("select agent, path from sources where reader = ? and path = any(?)", (self.reader, [path for _, path in expected.asked])),
@@ -141,8 +142,9 @@ class PostgresNew(PostgresWriter, Shelf):
 
     def calls(self, hashes: Sequence[int]) -> list[Kept]:
         expected = self._seen.expected if self._seen else None
-        # What is asked for is that of a batch that is expected: see `billing.settle`.
-        return super().calls(hashes) if expected is None or not expected.calls.isdisjoint(hashes) else []
+        # The further parts of a source that is read again are not among what was expected.
+        is_known = expected is not None and expected.asked_calls.issuperset(hashes) and expected.calls.isdisjoint(hashes)
+        return [] if is_known else super().calls(hashes)
 
     # ── one source ───────────────────────────────────────────────────────────────────────────────────────────────────
     def _put_new(self, batch: Batch, expected: Expected) -> Put:
