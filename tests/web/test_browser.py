@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Page, expect
 
 from runlore import config as settings
 from runlore import pipeline
@@ -55,13 +55,17 @@ def test_every_page_is_sound_accessible_and_still(browser: Browser, run_id: str,
         for path in PAGES:
             here.page.goto(client.url + path.replace("{run}", run_id))
             here.page.wait_for_load_state("load")
-            found = [one for one in Axe().run(here.page).response["violations"] if one["impact"] in ("serious", "critical")]
-            told = [(one["id"], [node["html"][:200] for node in one["nodes"][:3]]) for one in found]
-            assert not told, path
+            assert not barriers(here.page), path
             assert not here.is_too_wide(), path
             assert here.page.evaluate("window.shifted") < 0.02, path
         assert not here.wrong
         assert all(url.startswith(client.url) for url in here.asked)
+
+
+def barriers(page: Page) -> list[tuple[str, list[str]]]:
+    """What axe finds that is serious, each with where."""
+    found = [one for one in Axe().run(page).response["violations"] if one["impact"] in ("serious", "critical")]
+    return [(one["id"], [node["html"][:200] for node in one["nodes"][:3]]) for one in found]
 
 
 def test_every_page_can_be_read_on_a_phone(browser: Browser, run_id: str, client: Client) -> None:
@@ -75,6 +79,7 @@ def test_every_page_can_be_read_on_a_phone(browser: Browser, run_id: str, client
                 " && !one.closest('svg') && parseFloat(getComputedStyle(one).fontSize) < 10).length"
             )
             assert small == 0, path
+            assert not barriers(here.page), path
         assert not here.wrong
 
 
@@ -82,7 +87,7 @@ def test_what_is_not_there_and_who_has_no_token_gets_a_page_that_helps(browser: 
     with serving(Door(token="a-token-that-is-long-enough")) as client, watched(browser) as here:
         here.page.goto(f"{client.url}/sessions")
         assert here.page.url.endswith("/login")
-        assert not [one for one in Axe().run(here.page).response["violations"] if one["impact"] in ("serious", "critical")]
+        assert not barriers(here.page)
         here.page.get_by_label("Token").fill("a-token-that-is-long-enough")
         here.page.get_by_role("button", name="Open").click()
         here.page.wait_for_url(f"{client.url}/")
