@@ -472,6 +472,22 @@ def test_what_a_call_does(name: str, args: dict[str, Any], kind: str, action: st
     assert (made.kind, made.action, made.summary) == (kind, action, summary)
 
 
+@pytest.mark.parametrize(
+    ("program", "kind", "summary"),
+    [
+        ('const r = await tools.exec_command({"cmd":"pytest -q \\"a b\\"","workdir":"/w"});', "test_run", 'pytest -q "a b"'),
+        ("await tools.exec_command({'cmd': 'ls -la'})", "tool_call", "ls -la"),
+        ("await tools.exec_command({cmd: `go test ./...`})", "test_run", "go test ./..."),
+        ('await tools.exec_command({cmd: "grep \\d x"})', "tool_call", "grep \\d x"),  # An escape that JSON does not have.
+        ('await tools.exec_command({cmd: "\ud800"})', "tool_call", "\ud800"),
+        ("text(1)", "tool_call", "text(1)"),
+    ],
+)
+def test_a_program_is_told_by_the_first_command_that_it_runs(program: str, kind: str, summary: str) -> None:
+    made = tools.describe_call("exec", None, program)
+    assert (made.kind, made.action, made.summary, made.body) == (kind, "shell", summary, program)
+
+
 def test_a_test_run_that_goes_on_is_counted_where_it_ends() -> None:
     (found,) = sources("exec-outputs").values()
     counted = [made for made in found.events if made.tests is not None and made.tool == "write_stdin"]

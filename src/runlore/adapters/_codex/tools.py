@@ -32,7 +32,7 @@ STARTS_AGENT = frozenset({"spawn_agent"})
 _SHELLS = frozenset({"bash", "sh", "zsh", "dash", "fish", "pwsh", "powershell", "cmd"})
 _TO_RUN = frozenset({"-lc", "-c", "-ic", "-command", "/c"})
 _HEADLINES = ("path", "query", "url", "question", "title", "target", "task_name", "message", "session_id")
-_NESTED = re.compile(r"""\bcmd\s{0,9}:\s{0,9}("(?:[^"\\]|\\.){0,999}"|'(?:[^'\\]|\\.){0,999}'|`(?:[^`\\]|\\.){0,999}`)""")
+_NESTED = re.compile(r"""\bcmd["']?\s{0,9}:\s{0,9}("(?:[^"\\]|\\.){0,999}"|'(?:[^'\\]|\\.){0,999}'|`(?:[^`\\]|\\.){0,999}`)""")
 _PROGRAM = 20_000  # Characters of a program in which commands are looked for; each is searched to its end, so this is a square.
 _PATCH = "*** Begin Patch"
 _SEPARATORS = re.compile(r"[/\\]")
@@ -120,9 +120,17 @@ def _from_text(tool: str, action: str, text: str) -> Described:
     if action == "edit" or text.lstrip().startswith(_PATCH):
         body, files = patch_body(text)
         return Described("edit", tool, "edit", body, one_line(", ".join(files) or text), files)
-    commands = [command[1:-1] for command in _NESTED.findall(text[:_PROGRAM])]
+    commands = [_unquoted(command) for command in _NESTED.findall(text[:_PROGRAM])]
     kind = "test_run" if any(is_test_run(command) for command in commands) else "tool_call"
     return Described(kind, tool, action, text, one_line(commands[0] if commands else text))
+
+
+def _unquoted(literal: str) -> str:
+    """A text as a program has it, without its quotes; what it escapes is mostly what JSON does."""
+    try:
+        return msgspec.json.decode(literal, type=str) if literal[0] == '"' else literal[1:-1]
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        return literal[1:-1]
 
 
 def _patch_in(values: Mapping[str, Any]) -> str:
