@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -20,7 +21,7 @@ from . import _files, agents, api, events, failures, home, lives, login, session
 from ._guard import Door, Guard
 from ._kept import Kept
 from ._outlines import Outlines
-from ._view import render
+from ._view import render, warm
 
 ROUTES = [
     *api.routes,
@@ -52,7 +53,10 @@ def make_app(door: Door | None = None) -> ASGIApp:
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        warming = threading.Thread(target=warm, daemon=True)
+        warming.start()
         yield
+        warming.join()
         app.state.stores.close()
 
     # Pages shrink to a fifth; what is sent as it happens is left as it is.
