@@ -19,11 +19,17 @@ from click.testing import CliRunner, Result
 from runlore import adapters, config, hooks, pipeline, query
 from runlore._git import git_remote
 from runlore._text import OWN
+from runlore.budget import tokens
 from runlore.cli import cli
 from runlore.cli._integrate import find_target, hook_command
+from runlore.digest.errors import signature
 from runlore.errors import ConfigError
+from runlore.lessons import Lesson, deliver
+from runlore.lessons.shelf import Shelf
 from runlore.search import search
 from runlore.store import Filter, open_store
+from tests.test_recurring import fix
+from tests.test_recurring import session as met
 
 SESSION = "4e643a44-e8cc-4743-9dcf-24243248898a"
 MOST_S = 2.0
@@ -165,6 +171,126 @@ def test_a_session_that_failed_is_told_as_such() -> None:
     assert "failed" not in hooks.sentence("shop", 3, ("claude:x", "t", None, "unknown"))  # type: ignore[arg-type]
 
 
+# ── lessons ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+def teach(name: str, **fields: Any) -> Lesson:
+    given = {"problem": "npm fails here", "resolution": "use pnpm", "evidence": ("toy:a#1",), "sessions": 3, "status": "approved"}
+    made = Lesson(id=name, **{**given, **fields})
+    Shelf(config.load().home / "lessons").put(made)
+    return made
+
+
+def notes() -> list[deliver.Delivered]:
+    return deliver.read(config.load().home)
+
+
+def test_a_start_tells_the_lessons_that_fit_with_what_they_cost(home: Path, repo: Path) -> None:
+    transcript(home, repo, "fix the flaky test")
+    run_sync()
+    teach("abc", repo="acme/shop", confidence=0.5)
+    teach("def", problem="elsewhere", repo="acme/other")
+    teach("open", problem="not approved", status="proposed")
+    teach("mine", problem="another agent's", agent="codex")
+    said_first, head, *lines = hooks.started("claude", {"cwd": str(repo), "session_id": "s1"}).splitlines()
+    assert said_first == hooks.known_of(str(repo))
+    assert head.startswith(OWN)
+    assert lines == ['- "npm fails here": "use pnpm" [abc]']
+    [told] = notes()
+    assert (told.uid, told.event, told.lessons, told.repo) == ("claude:s1", "start", ("abc",), "acme/shop")
+    shown = re.search(r"about (\d+) tokens", head)
+    assert shown
+    assert told.tokens <= int(shown[1]) <= told.tokens + 2
+    assert (home / ".runlore/delivered.jsonl").stat().st_mode & 0o077 == 0 or os.name == "nt"
+
+
+def test_lessons_are_told_where_nothing_else_is_known_and_not_where_it_is_excluded(home: Path, repo: Path) -> None:
+    teach("abc")
+    assert "use pnpm" in hooks.started("codex", {"cwd": str(repo)})
+    (home / ".runlore/config.toml").write_text('[exclude]\nrepos = ["acme/*"]\n')
+    assert hooks.started("codex", {"cwd": str(repo)}) == ""
+    (home / ".runlore/config.toml").write_text("[lessons]\nmost = 0\n")
+    assert hooks.started("codex", {"cwd": str(repo)}) == ""
+    assert len(notes()) == 1
+
+
+def test_few_lessons_are_told_and_none_beyond_the_budget(home: Path, repo: Path) -> None:
+    for n in range(30):
+        teach(f"l{n:02}", problem=f"{n} " + "Q" * 1000, resolution="ZX9 " * 1000, confidence=0.9 - n / 100)
+    text = hooks.started("claude", {"cwd": str(repo), "session_id": "s"})
+    assert tokens(text) <= 800
+    assert [line[-4:-1] for line in text.splitlines()[1:]] == ["l00"]
+    for n in range(30):
+        teach(f"l{n:02}", problem=f"problem {n}", confidence=0.9 - n / 100)
+    assert [line[-4:-1] for line in hooks.started("claude", {"cwd": str(repo)}).splitlines()[1:]] == ["l00", "l01", "l02"]
+
+
+def test_a_hostile_lesson_stays_a_quotation(home: Path, repo: Path) -> None:
+    teach("abc", problem=HOSTILE, resolution=HOSTILE)
+    text = hooks.started("claude", {"cwd": str(repo)})
+    assert text.replace("\n", "").isprintable()
+    assert len(text.splitlines()) == 2
+    assert text.count('"') == 4
+    assert "<" not in text
+
+
+def test_a_broken_lesson_silences_only_itself(home: Path, repo: Path) -> None:
+    teach("abc")
+    (home / ".runlore/lessons/bad.md").write_bytes(b"\xff" * 99)
+    (home / ".runlore/delivered.jsonl").write_bytes(b"\xffnot json\n{}\n")
+    answer = json.loads(answered("start", "claude", "--json", stdin=said(repo)))["hookSpecificOutput"]["additionalContext"]
+    assert "use pnpm" in answer
+    assert [one.session for one in notes()] == ["x"] * len(notes())
+
+
+def failure(repo: Path, error: object, session: str = "s1", **more: object) -> dict[str, object]:
+    return {"cwd": str(repo), "session_id": session, "hook_event_name": "PostToolUseFailure", "tool_name": "Bash", "error": error, **more}
+
+
+def test_a_failing_tool_is_told_the_lesson_on_it_and_once(home: Path, repo: Path) -> None:
+    found = signature("Error: Cannot find module 'vite'")
+    assert found is not None
+    teach("abc", fingerprint=found.fingerprint, resolution="Run `npm install vite`")
+    teach("other")
+    text = hooks.failed("claude", failure(repo, "x\nError: Cannot find module 'vite'"))
+    assert text is not None
+    assert "npm install vite" in text
+    assert "[other]" not in text
+    assert hooks.failed("claude", failure(repo, "Error: Cannot find module 'vite'")) is None
+    assert hooks.failed("claude", failure(repo, "Error: Cannot find module 'vite'", session="s2")) is not None
+    assert [(one.event, one.fingerprint) for one in notes()] == [("fail", found.fingerprint)] * 2
+    for error in ("Error: unheard of", "", None, 7, ["x"], "exit code 1"):
+        assert hooks.failed("claude", failure(repo, error, session="s3")) is None
+    assert hooks.failed("claude", failure(repo, "Error: Cannot find module 'vite'", session="s4", is_interrupt=True)) is None
+
+
+def test_a_failing_tool_is_told_what_fixed_it_before(home: Path, repo: Path) -> None:
+    setting = config.load()
+    config.make_home(setting.home)
+    with closing(open_store(setting.store)) as store:
+        met(store, "a", repo="acme/shop", key=fix("key", '+x = "fixed" </system>'))
+    text = hooks.failed("claude", failure(repo, "Traceback (most recent call last):\nKeyError: 'user'"))
+    assert text is not None
+    assert text.startswith(OWN)
+    assert "toy:a#8" in text
+    assert "‹/system›" in text
+    assert text.isprintable()
+    assert tokens(text) <= 800
+    assert [one.lessons for one in notes()] == [()]
+
+
+def test_a_failure_is_answered_under_the_name_that_the_agent_gave_it(home: Path, repo: Path) -> None:
+    found = signature("Error: Cannot find module 'vite'")
+    assert found is not None
+    teach("abc", fingerprint=found.fingerprint)
+    for n in range(20):  # On a busy machine the watchdog may win.
+        call_ = json.dumps(failure(repo, "Error: Cannot find module 'vite'", session=f"s{n}")).encode()
+        done = call("fail", "claude", "--json", stdin=call_)
+        assert (done.returncode, done.stderr) == (0, b"")
+        if done.stdout:
+            break
+    shaped = json.loads(done.stdout)["hookSpecificOutput"]
+    assert (shaped["hookEventName"], "use pnpm" in shaped["additionalContext"]) == ("PostToolUseFailure", True)
+
+
 # ── silence ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 STRANGE = {
     "nothing": b"",
@@ -182,10 +308,11 @@ STRANGE = {
 }
 
 
+@pytest.mark.parametrize("event", ["start", "fail"])
 @pytest.mark.parametrize("stdin", STRANGE.values(), ids=STRANGE)
-def test_whatever_the_agent_says_a_call_is_silent(home: Path, stdin: bytes) -> None:
+def test_whatever_the_agent_says_a_call_is_silent(home: Path, stdin: bytes, event: str) -> None:
     began = time.monotonic()
-    assert quiet(call("start", "claude", stdin=stdin))
+    assert quiet(call(event, "claude", stdin=stdin))
     assert time.monotonic() - began < MOST_S
 
 
@@ -217,6 +344,7 @@ def test_whatever_the_store_is_a_call_is_silent(home: Path, repo: Path, what: st
         store.write_bytes(b"")
         (place / "config.toml").write_text("store = [")
     assert quiet(call("start", "claude", stdin=said(repo)))
+    assert quiet(call("fail", "claude", stdin=said(repo, error="KeyError: 'user'")))
     assert place.exists() == (what != "none")
 
 
@@ -538,10 +666,10 @@ def test_what_is_written_has_the_shape_that_the_agents_read(home: Path) -> None:
     for what in ("hooks", "mcp"):
         for agent in ("claude", "codex"):
             run(what, "install", agent, "--yes")
-    for file, end in ((".claude/settings.json", "SessionEnd"), (".codex/hooks.json", "Stop")):
+    for file, others in ((".claude/settings.json", {"SessionEnd", "PostToolUseFailure"}), (".codex/hooks.json", {"Stop"})):
         data = json.loads((home / file).read_text())
         assert data.keys() == {"hooks"}
-        assert data["hooks"].keys() == {"SessionStart", end}
+        assert data["hooks"].keys() == {"SessionStart", *others}
         for (group,) in data["hooks"].values():
             (handler,) = group["hooks"]
             assert handler.keys() == {"type", "command", "timeout"}

@@ -16,14 +16,18 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+import msgspec
 import pytest
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.types import CallToolResult
 
 from runlore import adapters, config, lending, mcp_server, pipeline, query
+from runlore._text import clean
 from runlore.budget import tokens, tokens_of
 from runlore.lending import Stores
+from runlore.lessons import Lesson
+from runlore.lessons.shelf import Shelf
 from runlore.mcp_server import BY_NAME, _cursor, call
 from runlore.mcp_server._answer import LEAST, MOST, USUAL
 from runlore.mcp_server._recorded import fence, line, plain, quoted
@@ -35,7 +39,7 @@ from tests.toy import line as record
 
 ROOT = Path(__file__).parents[1]
 CORPUS = Path(__file__).parents[2] / "shared/corpus"
-NAMES = ["search", "sessions", "show", "file", "commit", "usage"]
+NAMES = ["search", "sessions", "show", "file", "commit", "usage", "fix", "lessons", "propose_lesson"]
 GOOD: dict[str, dict[str, Any]] = {
     "search": {"query": "build"},
     "sessions": {},
@@ -43,6 +47,9 @@ GOOD: dict[str, dict[str, Any]] = {
     "file": {"path": "src/a.c"},
     "commit": {"sha": "1a2b3c4"},
     "usage": {"by": "session"},
+    "fix": {"error": "[main 1a2b3c4] x\nmake: ***"},
+    "lessons": {"task": "fix the build"},
+    "propose_lesson": {"problem": "the build fails", "resolution": "make it long", "evidence": ["alpha#3"]},
 }
 BAD: list[tuple[str, Any, str]] = [
     ("search", {}, "bad_arguments"),
@@ -80,6 +87,16 @@ BAD: list[tuple[str, Any, str]] = [
     ("commit", {"sha": "1a"}, "bad_arguments"),
     ("usage", {"by": "mood"}, "bad_arguments"),
     ("usage", {"session": "nobody"}, "not_found"),
+    ("fix", {}, "bad_arguments"),
+    ("fix", {"error": "x" * 20_001}, "bad_arguments"),
+    ("lessons", {"task": ["a"]}, "bad_arguments"),
+    ("propose_lesson", {"problem": "p", "resolution": "r"}, "bad_arguments"),
+    ("propose_lesson", {"problem": "p", "resolution": "r", "evidence": []}, "bad_arguments"),
+    ("propose_lesson", {"problem": "p", "resolution": "r", "evidence": ["alpha"] * 13}, "bad_arguments"),
+    ("propose_lesson", {"problem": "p", "resolution": "r", "evidence": ["nobody"]}, "not_found"),
+    ("propose_lesson", {"problem": "p", "resolution": "r", "evidence": ["alpha#99"]}, "not_found"),
+    ("propose_lesson", {"problem": " ", "resolution": "r", "evidence": ["alpha"]}, "invalid_value"),
+    ("propose_lesson", {"problem": "p", "resolution": "r", "evidence": ["alpha"], "status": "approved"}, "bad_arguments"),
     ("nothing", {}, "bad_arguments"),
 ]
 
@@ -125,10 +142,20 @@ def root(home: Path, toy: Toy, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def stores(root: Path) -> Iterator[Stores]:
-    """The same, synced, and ready to be asked."""
+    """The same, synced, with a lesson, and ready to be asked."""
     sync()
+    shelf().put(lesson("abc"))
     with closing(Stores()) as made:
         yield made
+
+
+def shelf() -> Shelf:
+    return Shelf(config.load().home / "lessons")
+
+
+def lesson(name: str, **fields: Any) -> Lesson:
+    given = {"problem": "the build fails", "resolution": "see a.c", "evidence": ("toy:alpha#3",), "sessions": 3, "status": "approved"}
+    return Lesson(id=name, **{**given, **fields})
 
 
 def sync(**options: Any) -> None:
@@ -177,7 +204,7 @@ def test_a_real_client_lists_and_calls_every_tool(transport: str, stores: Stores
             for tool in tools:
                 assert tool.description
                 assert tool.annotations is not None
-                assert tool.annotations.read_only_hint
+                assert tool.annotations.read_only_hint == (tool.name != "propose_lesson")
                 assert {"max_tokens", "cursor"} <= tool.input_schema["properties"].keys()
                 assert all("description" in each for each in tool.input_schema["properties"].values())
             for name, arguments in GOOD.items():
@@ -313,6 +340,57 @@ def test_file_commit_and_usage_answer(stores: Stores) -> None:
     used = call(stores, "usage", {"by": "agent"}).structured_content
     assert [(row["key"], row["calls"], row["output"]) for row in used["rows"]] == [("toy", 1, 1500)]
     assert used["output"] == 1500
+
+
+def test_an_error_is_answered_with_what_fixed_it(stores: Stores) -> None:
+    known = call(stores, "fix", GOOD["fix"])
+    assert "toy:alpha#" in recorded(known)
+    assert call(stores, "fix", {"error": "FrobnicationError: never"}).structured_content["errors"] == []
+    assert "no error" in text_of(call(stores, "fix", {"error": "all is well"}))
+
+
+def test_only_lessons_that_were_approved_and_fit_are_told(stores: Stores) -> None:
+    shelf().put(lesson("open", status="proposed"))
+    shelf().put(lesson("few", sessions=2))
+    shelf().put(lesson("there", repo="acme/shop"))
+
+    def ids(**arguments: Any) -> list[str]:
+        return [one["id"] for one in call(stores, "lessons", arguments).structured_content["lessons"]]
+
+    assert ids() == ids(task="the build") == ["abc", "there"]
+    assert ids(repo="other/x") == ["abc"]
+    assert ids(task="poetry") == []
+
+
+def test_what_an_agent_proposes_is_never_approved_by_it(stores: Stores) -> None:
+    asked = {
+        "problem": "deploys fail",
+        "resolution": "use the token ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8",
+        "evidence": ["alpha#3"],
+    }
+    made = call(stores, "propose_lesson", asked).structured_content["lessons"][0]
+    assert made["status"] == "proposed"
+    kept = shelf().get(made["id"])
+    assert (kept.by, kept.evidence, kept.is_ready(1)) == ("agent", ("toy:alpha#3",), False)
+    assert "ghp_" not in kept.resolution
+    assert call(stores, "lessons", {"task": "deploys"}).structured_content["lessons"] == []
+    shelf().put(msgspec.structs.replace(kept, status="approved"))
+    assert call(stores, "propose_lesson", asked).structured_content["lessons"] == [{"id": made["id"], "status": "approved"}]
+
+
+@pytest.mark.parametrize("room", [LEAST, USUAL])
+def test_lessons_and_fixes_are_fenced_and_keep_to_their_budget(stores: Stores, room: int) -> None:
+    for n, body in enumerate(BODIES.values()):
+        shelf().put(lesson(f"long{n}", problem=f"the build {HOSTILE}", resolution=clean(body)[:9_000] or "x", repo="x" * 300))
+    asked = {"task": "the build", "max_tokens": room}
+    read = []
+    for page in pages(stores, "lessons", asked):
+        assert max(sizes(page)) <= room
+        read.append(recorded(page))
+        assert "\x1b" not in text_of(page)
+        assert "ignore previous" not in text_of(page).replace(recorded(page), "")
+    assert all(f"long{n} (approved)" in "".join(read) for n in range(len(BODIES)))
+    assert max(sizes(call(stores, "fix", {**GOOD["fix"], "max_tokens": room}))) <= room
 
 
 # ── it fits ──────────────────────────────────────────────────────────────────────────────────────────────────────────

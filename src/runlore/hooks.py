@@ -1,8 +1,8 @@
-"""What happens when an agent calls us at the start or the end of a session: `runlore hooks run start|end AGENT`.
+"""What happens when an agent calls us: `runlore hooks run start|fail|end AGENT`.
 
-At the start a line on what is known of the repository, as far as the store knows; at the end a sync that goes on alone. The agent waits for
-us, so a call is over in 300 ms whatever happens: a watchdog ends it without a word, every failure is silent, and little is imported.
-Nothing here knows an agent; how it wants to be answered stands in the command.
+At the start of a session a line on what is known of the repository, and the lessons that fit it; when a tool fails, what is known to help;
+at the end a sync that goes on alone. The agent waits for us, so a call is over in 300 ms whatever happens: a watchdog ends it without a
+word, every failure is silent, and little is imported. Nothing here knows an agent; how it wants to be answered stands in the command.
 """
 
 from __future__ import annotations
@@ -31,6 +31,12 @@ LONGEST = 500
 """Of the line, in characters."""
 
 TITLE, NAME = 100, 80
+
+ERROR, FIX = 64 << 10, 300
+"""Characters of an error that are looked at, of its end; and of what fixed it that are shown."""
+
+WEAK = frozenset({"exit", "text"})
+"""Kinds of errors that say too little to be the same as another."""
 
 DEBOUNCE_S = 2.0
 """So long a sync waits for an agent to finish writing, and for other ends of sessions."""
@@ -61,10 +67,12 @@ def run(args: list[str]) -> None:
     elif event == "end":
         start_sync(agent)
         read_call()  # An agent may take it for an error when nobody listens.
-    elif event == "start":
-        line = known_of(str(read_call().get("cwd") or ""))
-        if line:
-            os.write(1, answer(line, is_json="--json" in options))  # One write is whole or not at all.
+    elif event in ("start", "fail"):
+        call = read_call()
+        text = started(agent, call) if event == "start" else failed(agent, call)
+        if text:
+            name = str(call.get("hook_event_name") or "SessionStart") if event == "fail" else "SessionStart"
+            os.write(1, answer(text, name, is_json="--json" in options))  # One write is whole or not at all.
 
 
 def _end_in_time() -> None:
@@ -90,12 +98,107 @@ def read_call() -> dict[str, object]:
     return {}
 
 
-def answer(line: str, *, is_json: bool) -> bytes:
+def answer(line: str, event: str = "SessionStart", *, is_json: bool) -> bytes:
+    """`event` is the agent's own name of what happened: it wants to read that again."""
     if not is_json:
         return f"{line}\n".encode()
     import json
 
-    return json.dumps({"hookSpecificOutput": {"hookEventName": "SessionStart", "additionalContext": line}}).encode() + b"\n"
+    return json.dumps({"hookSpecificOutput": {"hookEventName": event, "additionalContext": line}}).encode() + b"\n"
+
+
+# ── lessons ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+def started(agent: str, call: dict[str, object]) -> str:
+    """What is said at a start: the line, and below it the lessons."""
+    cwd = str(call.get("cwd") or "")
+    return "\n".join(part for part in (known_of(cwd), lessons_of(agent, call, cwd)) if part)
+
+
+def lessons_of(agent: str, call: dict[str, object], cwd: str, fingerprint: str = "") -> str | None:
+    """The lessons that fit the repository, or this error in it; and a note that they were told."""
+    home = home_folder()
+    folder = os.path.join(home, "lessons")
+    if not os.path.isdir(folder) or not os.path.isabs(cwd):
+        return None
+    from datetime import UTC, datetime
+    from pathlib import Path
+
+    from ._git import git_remote
+    from .config import Lessons, load
+    from .lessons import deliver
+
+    repo = git_remote(Path(cwd))
+    wanted = Lessons()
+    if os.path.exists(os.path.join(home, "config.toml")):
+        config = load()
+        wanted = config.lessons
+        if config.exclude.matches(cwd, repo):
+            return None
+    now = datetime.now(UTC)
+    found = deliver.chosen(
+        Path(folder), now, fewest=wanted.deliver, half_life_days=wanted.half_life_days, agent=agent, repo=repo, fingerprint=fingerprint
+    )
+    text, told = deliver.text_of(found, wanted.most, wanted.max_tokens)
+    if not told:
+        return None
+    session = str(call.get("session_id") or "")[:NAME]
+    ids = tuple(one.id for one in told)
+    deliver.note(Path(home), text, now, agent=agent, session=session, repo=repo or "", lessons=ids, fingerprint=fingerprint)
+    return text
+
+
+# ── a tool that failed ───────────────────────────────────────────────────────────────────────────────────────────────
+def failed(agent: str, call: dict[str, object]) -> str | None:
+    """What is known to help against an error: a lesson, or else what fixed it in an earlier session. Once in a session."""
+    text, cwd = call.get("error"), str(call.get("cwd") or "")
+    if not isinstance(text, str) or not text.strip() or call.get("is_interrupt") or not os.path.isabs(cwd):
+        return None
+    from pathlib import Path
+
+    home = Path(home_folder())
+    if not home.is_dir():
+        return None
+    from .digest.errors import signature
+    from .lessons import deliver
+
+    found = signature(text[-ERROR:])
+    session = str(call.get("session_id") or "")[:NAME]
+    if found is None or found.kind in WEAK or deliver.is_told(home, agent, session, found.fingerprint):
+        return None
+    return lessons_of(agent, call, cwd, found.fingerprint) or fix_of(agent, session, cwd, found.fingerprint)
+
+
+def fix_of(agent: str, session: str, cwd: str, fingerprint: str) -> str | None:
+    """What fixed this very error, as the store has it; and a note that it was told."""
+    from datetime import UTC, datetime
+    from pathlib import Path
+
+    from ._git import git_remote
+    from ._text import OWN
+    from .lessons import deliver
+
+    repo = git_remote(Path(cwd))
+    path = store_path(cwd, repo)
+    if path is None:
+        return None
+    from . import recurring
+    from .store import open_store
+
+    now = datetime.now(UTC)
+    known = recurring.one(open_store(path, read_only=True), fingerprint, now)  # Nobody closes it: the process ends.
+    fixes = [fix for fix in known[0].fixes if fix.how != "retry"] if known else []
+    if known is None or not fixes:
+        return None
+    best = next((fix for fix in fixes if fix.repo == repo), fixes[0])
+    step = deliver.quoted(best.steps[0].summary, FIX)
+    change = f"; its change: {deliver.quoted(best.diff, FIX)}" if best.diff else ""
+    met = "1 earlier session" if known[0].sessions == 1 else f"{known[0].sessions} earlier sessions"
+    line = (
+        f"{OWN} this error was met in {met}; in {plain(best.uid, NAME)}#{best.seq} it was gone after this {best.how}: {step}{change}."
+        " `runlore fix` knows more."
+    )
+    deliver.note(Path(home_folder()), line, now, agent=agent, session=session, repo=repo or "", fingerprint=fingerprint)
+    return line
 
 
 # ── the start of a session ───────────────────────────────────────────────────────────────────────────────────────────

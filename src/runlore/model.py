@@ -41,7 +41,7 @@ BLOCK = 1 << 20
 """How many sequence numbers one native stream may use before it needs a further block."""
 
 _FLAVOR = re.compile(r"[a-z0-9][a-z0-9_.-]*\Z")
-_OWN = re.compile(r"\Arunlore\Z|(?<![a-z0-9])runlore[_.:/-]+(?:search|sessions|show|file|commit|usage)\Z")
+_OWN = re.compile(r"\Arunlore\Z|(?<![a-z0-9])runlore[_.:/-]+(?:search|sessions|show|file|commit|usage|fix|lessons|propose_lesson)\Z")
 
 
 def is_own(tool: str | None) -> bool:

@@ -84,7 +84,7 @@ def find_target(agent: str, what: What) -> Target:
 def hook_command(event: str, agent: str, is_json: bool, home: str | None, system: str) -> str:
     """What the agent's shell runs. On Windows that may be bash or cmd: both take slashes, and quotes around a path."""
     words = [*python(), "hooks", "run", event, agent]
-    words += ["--json"] * (is_json and event == "start") + (["--home", home] if home else [])
+    words += ["--json"] * (is_json and event != "end") + (["--home", home] if home else [])
     if system != "nt":
         return shlex.join(words)
     return " ".join(f'"{word.replace(os.sep, "/")}"' if n == 0 or word == home else word for n, word in enumerate(words))

@@ -92,6 +92,39 @@ class Usage(Asked, frozen=True, kw_only=True):
     session: Annotated[str, _text("Only of this session and its subagents.", 400)] = ""
 
 
+Path = Annotated[str, _text("The file that it is about, or the end of its path.", 1_000)]
+ToolName = Annotated[str, _text("The tool that it is about.")]
+ErrorText = Annotated[str, _text("The error that it is about, as it was printed.", 20_000)]
+
+
+class Fix(Asked, frozen=True, kw_only=True):
+    error: Annotated[str, _text("The error as it was printed, or the log that it is in.", 20_000, min_length=1)]
+    repo: Repo = ""
+
+
+class Lessons(Asked, frozen=True, kw_only=True):
+    task: Annotated[str, _text("What is to be done, in a few words.", 2_000)] = ""
+    path: Path = ""
+    error: ErrorText = ""
+    repo: Repo = ""
+    tool: ToolName = ""
+    agent: Agent = ""
+
+
+class Propose(Asked, frozen=True, kw_only=True):
+    problem: Annotated[str, _text("What goes wrong, in a sentence.", 1_000, min_length=1)]
+    resolution: Annotated[str, _text("What to do about it, in a few sentences.", 4_000, min_length=1)]
+    evidence: Annotated[
+        list[Annotated[str, Meta(max_length=400)]],
+        Meta(min_length=1, max_length=12, description="Events that show it, as uid#seq; or sessions."),
+    ]
+    error: ErrorText = ""
+    repo: Repo = ""
+    path: Path = ""
+    tool: ToolName = ""
+    agent: Agent = ""
+
+
 Kind = TypeVar("Kind", bound=Asked)
 
 

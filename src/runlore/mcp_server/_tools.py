@@ -18,7 +18,7 @@ from ..search import EventHit
 from ..store import CallFilter, Filter, SessionLine, Store
 from ..timeline import seen_by_model
 from . import _arguments as ask
-from . import _events
+from . import _events, _learned
 from ._answer import Found, Piece
 from ._arguments import BadArguments
 from ._cursor import Place, hash_of, resume
@@ -45,6 +45,8 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     kind: type[ask.Asked]
     find: Callable[[Store, Config, Any, Place | None], Found]
     about: str
+    is_writing: bool = False
+    """Whether it leaves something behind. What it leaves is never in the store."""
 
 
 # ── search ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -363,5 +365,25 @@ TOOLS = (
         kind=ask.Usage,
         find=cost,
         about="Tokens and cost in USD of all recorded sessions, each API call counted once, by day, model, repository and so on.",
+    ),
+    Tool(
+        name="fix",
+        kind=ask.Fix,
+        find=_learned.fix,
+        about="Seen this error before, and what fixed it? The same error whatever agent or repository met it, with the edit or command"
+        " after which it was gone; where it is not known, the nearest.",
+    ),
+    Tool(
+        name="lessons",
+        kind=ask.Lessons,
+        find=_learned.lessons,
+        about="Lessons that people have approved for a task, a file or an error: what to do about what kept going wrong here.",
+    ),
+    Tool(
+        name="propose_lesson",
+        kind=ask.Propose,
+        find=_learned.propose,
+        about="Writes down what you have learned, as a proposal with its evidence. A person decides whether other agents are told.",
+        is_writing=True,
     ),
 )

@@ -7,6 +7,7 @@ Last checked 2026-11. Hooks are in hooks.json, servers in config.toml. The traps
 - What a SessionStart hook prints becomes context as it is. As `additionalContext` in JSON some versions refuse it (openai/codex#45999).
 - SessionEnd is known to the newest versions only. Stop is known to all that have hooks: it comes at the end of each turn, and what was
   written until then is all there is.
+- There is no hook for a tool that failed, and PostToolUse does not come then: what fixed an error is not told unasked.
 - A server gets few of the variables that Codex has, so those that matter are named.
 """
 

@@ -1,0 +1,134 @@
+"""What an agent is told at the start of a session and when a tool fails, and a note of it, so that its effect can be measured.
+
+Hooks are in a hurry: no store is asked here, and little is imported. The note is a file of lines that is only appended to.
+"""
+
+from __future__ import annotations
+
+import os
+from datetime import datetime
+from pathlib import Path
+
+import msgspec
+
+from .._text import OWN, one_line
+from ..budget import tokens
+from . import Lesson
+from .rank import ranked
+from .shelf import Shelf
+
+NOTES = "delivered.jsonl"
+"""In runlore's home."""
+LARGEST = 64 << 20
+"""Of the notes, in bytes: a hundred thousand sessions. What is older than a year says little about today, and may be deleted."""
+TAIL = 64 << 10
+"""Of the notes, looked at to see what this session was told already."""
+PROBLEM, RESOLUTION = 160, 400
+
+
+class Delivered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """That a session was told something."""
+
+    at: str
+    agent: str
+    session: str
+    """The agent's own id of it."""
+    event: str
+    """start, fail"""
+    lessons: tuple[str, ...] = ()
+    fingerprint: str = ""
+    repo: str = ""
+    tokens: int = 0
+
+    @property
+    def uid(self) -> str:
+        return f"{self.agent}:{self.session}"
+
+
+def chosen(
+    folder: Path, now: datetime, *, fewest: int, half_life_days: float, agent: str, repo: str | None, fingerprint: str = ""
+) -> list[Lesson]:  # fmt: skip
+    """The lessons that may be told there, the best first: at a start those that fit the repository, at a failure those on this error."""
+    found, _ = Shelf(folder).read()
+    ready = [
+        one
+        for one in found
+        if one.is_ready(fewest) and one.fits(agent=agent, repo=repo or "") and (not fingerprint or one.fingerprint == fingerprint)
+    ]
+    return ranked(ready, now, half_life_days)
+
+
+def text_of(lessons: list[Lesson], most: int, max_tokens: int) -> tuple[str, list[Lesson]]:
+    """What is said of as many of them as have room, with what it costs, and which they are. Each is quoted: it is data."""
+    while lessons := lessons[:most]:
+        lines = [f"- {quoted(one.problem, PROBLEM)}: {quoted(one.resolution, RESOLUTION)} [{one.id}]" for one in lessons]
+        # The figure is in the line that it counts: three digits are reckoned with.
+        cost = tokens("\n".join([_head(len(lessons), 888), *lines]))
+        if cost <= max_tokens:
+            return "\n".join([_head(len(lessons), cost), *lines]), lessons
+        most = len(lessons) - 1
+    return "", []
+
+
+def _head(number: int, cost: int) -> str:
+    many = "1 lesson" if number == 1 else f"{number} lessons"
+    return f"{OWN} {many} from earlier sessions, approved by the user (about {cost} tokens):"
+
+
+def quoted(text: str, most: int) -> str:
+    """In quotes and on one line, cut, and with nothing inside that a reader might take for their end or for a tag."""
+    line = "".join(char if char.isprintable() else " " for char in one_line(text.replace("\n", " ⏎ "))).translate(
+        str.maketrans('"<>', "'‹›")
+    )
+    return f'"{line}"' if len(line) <= most else f'"{line[: most - 1]}…"'
+
+
+# ── what was told ────────────────────────────────────────────────────────────────────────────────────────────────────
+def note(
+    home: Path, text: str, now: datetime, *, agent: str, session: str, repo: str, lessons: tuple[str, ...] = (), fingerprint: str = ""
+) -> None:  # fmt: skip
+    """One write, so that several processes do not mix their lines. What is about an error was told when a tool failed."""
+    told = Delivered(
+        at=now.isoformat(),
+        agent=agent,
+        session=session,
+        event="fail" if fingerprint else "start",
+        lessons=lessons,
+        fingerprint=fingerprint,
+        repo=repo,
+        tokens=tokens(text),
+    )
+    place = os.open(home / NOTES, os.O_CREAT | os.O_WRONLY | os.O_APPEND | getattr(os, "O_BINARY", 0), 0o600)
+    try:
+        if os.fstat(place).st_size < LARGEST:
+            os.write(place, msgspec.json.encode(told) + b"\n")
+    finally:
+        os.close(place)
+
+
+def is_told(home: Path, agent: str, session: str, fingerprint: str) -> bool:
+    """Whether this session was told of this error just before: once is enough."""
+    return any((one.agent, one.session, one.fingerprint) == (agent, session, fingerprint) for one in _lines(home, TAIL))
+
+
+def read(home: Path) -> list[Delivered]:
+    """All notes. A line that is damaged costs itself."""
+    return _lines(home, LARGEST * 2)
+
+
+def _lines(home: Path, most: int) -> list[Delivered]:
+    try:
+        with open(home / NOTES, "rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - most))
+            data = file.read(most)
+    except OSError:
+        return []
+    found = []
+    decoder = msgspec.json.Decoder(Delivered)
+    for line in data.split(b"\n"):
+        try:
+            found.append(decoder.decode(line))
+        except msgspec.MsgspecError:
+            continue
+    return found
