@@ -276,6 +276,7 @@ def test_a_field_of_an_object_with_any_keys_is_taken_as_it_comes(run: Run, fille
     ("words", "told"),
     [
         ("ls --fields nope", "there is no field nope; the answer has uid, agent, title"),
+        ("ls --fields ?", "Invalid value for --fields: the answer has uid, agent, title"),
         ("ls --fields uid,?", "the answer has uid"),
         ("ls --fields uid.x", "there is no field uid.x; uid has no fields"),
         ("search x --fields hits.nope", "there is no field hits.nope; hits has uid"),

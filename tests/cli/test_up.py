@@ -86,7 +86,7 @@ def test_once_says_where_it_would_be_and_ends(home: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "runlore", "up", "--once", "--port", "0"], capture_output=True, text=True, timeout=60, check=True
     )
-    assert "runlore is at http://localhost:" in done.stderr
+    assert "runlore would be at http://localhost:" in done.stderr
 
 
 def test_another_address_needs_a_token_that_is_printed_once(home: Path) -> None:

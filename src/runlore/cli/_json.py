@@ -112,7 +112,8 @@ def check(tree: Tree, types: Sequence[Any], path: str = "") -> None:
         if not found:
             there = {field: f"{field}.…" if fields_of(kind) else field for each in known for field, kind in each.items()}
             told = f"{path or 'the answer'} has {', '.join(there.values())}" if there else f"{path} has no fields"
-            raise click.BadParameter(f"there is no field {path}{'.' * bool(path)}{name}; {told}", param_hint="--fields")
+            asked = "" if name == "?" else f"there is no field {path}{'.' * bool(path)}{name}; "
+            raise click.BadParameter(f"{asked}{told}", param_hint="--fields")
         check(below, found, f"{path}{'.' * bool(path)}{name}")
 
 

@@ -29,7 +29,7 @@ def command(host: str, port: int | None, names: tuple[str, ...], once: bool, is_
 
     door = door_of(host, names)
     with bind(host, port) as listening:
-        announce(url_of(listening), door, is_json)
+        announce(url_of(listening), door, is_json, once=once)
         if not once:
             serve(listening, door)
 
@@ -41,10 +41,10 @@ def door_of(host: str, names: tuple[str, ...]) -> Door:
     return door_for(host, tuple(name.lower() for name in names), os.environ.get("RUNLORE_TOKEN") or None)
 
 
-def announce(url: str, door: Door, is_json: bool) -> None:
+def announce(url: str, door: Door, is_json: bool, *, once: bool) -> None:
     if is_json:
         write_json({"url": url, "needs_token": door.token is not None})
         sys.stdout.flush()
-    note(f"runlore is at {url}; Ctrl-C ends it")
+    note(f"runlore would be at {url}" if once else f"runlore is at {url}; Ctrl-C ends it")
     if door.token is not None and not os.environ.get("RUNLORE_TOKEN"):
         note(f"the token is {door.token}")

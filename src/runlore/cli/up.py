@@ -41,7 +41,7 @@ def command(host: str, port: int | None, names: tuple[str, ...], no_browser: boo
     door = door_of(host, names)
     with bind(host, port) as listening:
         url = url_of(listening)
-        announce(url, door, is_json)
+        announce(url, door, is_json, once=once)
         if once:
             return
         if not no_sync:
