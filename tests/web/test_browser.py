@@ -179,6 +179,10 @@ def test_a_session_is_read_with_all_that_is_behind_it(browser: Browser, client: 
         page.get_by_role("menuitem", name="Copy as Markdown").click()
         expect(page.locator("#said")).to_have_text("copied as Markdown")
         assert page.evaluate("navigator.clipboard.readText()").startswith("**7. Bash**")
+        page.get_by_label("Actions for event 7").click()
+        with page.expect_download() as download:
+            page.get_by_role("menuitem", name="Export up to here").click()
+        assert download.value.path().read_text().endswith("```\n\n")
         page.get_by_role("button", name="Copy resume command").click()
         expect(page.locator("#said")).to_contain_text("is copied")
         assert "claude --resume" in page.evaluate("navigator.clipboard.readText()")
@@ -189,7 +193,7 @@ def test_a_session_is_read_with_all_that_is_behind_it(browser: Browser, client: 
         expect(page.locator("details.thought").first).to_have_attribute("open", "")
         page.locator(".strip a").nth(10).click()
         expect(page).to_have_url(re.compile(r"#\d+$"))
-        page.get_by_text("Export").click()
+        page.get_by_text("Export", exact=True).click()
         with page.expect_download() as download:
             page.get_by_role("link", name="HTML").click()
         assert download.value.suggested_filename.endswith(".html")
