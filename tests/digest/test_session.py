@@ -81,6 +81,7 @@ def test_the_goal_is_the_first_prompt_that_asks_for_something(line: Timeline) ->
         (["hello"], "hello"),
         (["Hey Ada, please look at the diff"], "Hey Ada, please look at the diff"),
         (["continue", "ok", "add a test"], "add a test"),
+        (["hi " * 1000 + "@"], ("hi " * 1000)[:599] + "…"),  # Read in two ways at each word, this would take for ever.
         (["<environment>\nlinux\n</environment>"], None),
         ([], None),
     ],

@@ -24,9 +24,14 @@ _MARKS = re.compile(r"\[(?:image|pasted text|file|attachment)[^\]\n]{0,80}\]", r
 _LEAD_IN = re.compile(r"\A\s*[^\n#]{3,60}:\s*\n\s*#{1,3} (?=\S)")
 """A template's first line, with a document below it that has a title of its own: `Implement the following plan:`."""
 _COMMAND = re.compile(r"\A/[\w:.-]{1,80}(?=\s|\Z)\s*")
+_GREETING = r"hi|hey|hello|hallo|yo|hola"
+_TALK = (
+    r"good (?:morning|afternoon|evening)|thanks|thank you|thx|ok|okay|yes|yep|yeah|sure|no|continue|go on|keep going|proceed|resume|test"
+    r"|testing|ping|please"
+)
 _SMALL_TALK = re.compile(
-    r"(?:(?:(?:hi|hey|hello|hallo|yo|hola)(?: \w{1,12})?|good (?:morning|afternoon|evening)|thanks|thank you|thx|ok|okay|yes|yep|yeah|sure"
-    r"|no|continue|go on|keep going|proceed|resume|test|testing|ping|please)[\s.,!?:)]*)+",
+    # The name of who is greeted is none of the other words: whatever could be read in two ways would be tried in all of them.
+    rf"(?:(?:(?:{_GREETING})(?: (?!(?:{_GREETING}|{_TALK})\b)\w{{1,12}}\b)?|{_TALK})\b[\s.,!?:)]*)+",
     re.IGNORECASE,
 )
 
