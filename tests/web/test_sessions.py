@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from runlore import query
 from runlore.errors import ModelError
 from runlore.export.pages import marked, session_url, usd
 from runlore.web import _files
@@ -37,6 +38,14 @@ def test_the_url_chooses_and_orders(client: Client) -> None:
     assert len(titles(client.get("/sessions?errors=1"))) == 3
     assert len(titles(client.get("/sessions?subagents=1"))) == 5
     assert titles(client.get("/sessions?until=2026-08-05")) == [FLAKY]
+
+
+def test_repositories_of_the_same_name_are_told_apart_by_their_owners(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    facets = query.facets
+    repos = [("ada/shop", 2), ("bob/shop", 1), ("ada/weather", 1)]
+    monkeypatch.setattr(query, "facets", lambda *given: {**facets(*given), "repo": repos})
+    shown = re.findall(r'<span title="[^"]+">(.*?)</span><b>', client.get("/sessions").partition("Repository")[2])
+    assert shown[:3] == ["ada/shop", "bob/shop", "weather"]
 
 
 def test_search_shows_what_was_found_and_where(client: Client) -> None:
