@@ -129,6 +129,14 @@ def test_sync_that_finds_nothing_says_where_it_looked(run: Run, toy: Toy, home: 
     assert "runlore demo" in result.stderr
 
 
+def test_of_many_places_only_those_that_are_there_are_named(run: Run, home: Path, toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
+    (home / "here").mkdir()
+    found = [str(home / name) for name in ("here", *"abcdefgh")]
+    monkeypatch.setattr(sync, "places", lambda *_: found)
+    lines = run("sync").stderr.splitlines()
+    assert lines[1:3] == [f"  {home / 'here'}", "  8 folders that are not there; `runlore agents` has the list"]
+
+
 def test_sync_looks_elsewhere_when_told(run: Run, root: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()

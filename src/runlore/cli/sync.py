@@ -27,6 +27,10 @@ from ._words import count, duration, size
 MOST_LINES = 10
 """Of problems and reasons in the summary; --json has all."""
 
+ABSENT = "  (not there)"
+MOST_PLACES = 8
+"""Of where all agents might be, only what is there is of interest."""
+
 
 @click.command(help=__doc__)
 @click.option("--agent", "agents", multiple=True, type=AgentName(), help="Only this agent. May be repeated.")
@@ -128,9 +132,13 @@ def places(config: settings.Config, agents: tuple[str, ...], roots: tuple[str, .
 
 
 def explain_nothing(config: settings.Config, agents: tuple[str, ...], roots: tuple[str, ...]) -> None:
+    told = [(place, what_is(place)) for place in places(config, agents, roots)]
     note("found no sessions. Looked in:")
-    for place in places(config, agents, roots):
-        note(f"  {one_line(place)}{what_is(place)}")
+    some = told if len(told) <= MOST_PLACES else [(place, why) for place, why in told if why != ABSENT]
+    for place, why in some:
+        note(f"  {one_line(place)}{why}")
+    if absent := len(told) - len(some):
+        note(f"  {count(absent, 'folder')} that {'is' if absent == 1 else 'are'} not there; `runlore agents` has the list")
     note("`runlore sync --agent NAME --root FOLDER` looks elsewhere; `runlore demo` makes a small store to look at.")
 
 
@@ -139,7 +147,7 @@ def what_is(place: str) -> str:
     try:
         os.scandir(place).close()
     except FileNotFoundError:
-        return "  (not there)"
+        return ABSENT
     except NotADirectoryError:
         return "  (not a folder)"
     except OSError:
