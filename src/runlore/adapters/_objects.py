@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from datetime import datetime
 from typing import Any, Protocol, Unpack
 
@@ -13,6 +14,7 @@ from ._fold import AllFields
 from ._jsonl import MALFORMED, parse
 
 MOST_EVENTS = 10_000  # Of one record. The largest real one has some hundreds; a line of a million blocks would take gigabytes.
+MOST_GLUED = 64  # Places of one damaged line at which a record is looked for.
 REFUSALS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 decode = msgspec.json.Decoder().decode
 
@@ -28,6 +30,9 @@ class Objects:
 
     flavor: str
     state: Counted
+    begins = b""
+    """How every record of this agent begins, where that is known: a line that was cut off by a crash, and to which the next one was
+    then glued, costs only itself."""
 
     def __init__(self) -> None:
         self.out = Normalized()
@@ -89,6 +94,10 @@ class Objects:
         values = parse(data)
         if not values:
             self.merge("blank")
+        if self.begins and any(value is MALFORMED for value, _, _ in values) and (at := self.next_record(data)) > 0:
+            self.tolerate(data[:at])
+            self.record(data[at:])
+            return
         for value, text, problem in values:
             if not isinstance(value, dict):
                 self.strange(text, problem or "not an object", "malformed" if value is MALFORMED else "unknown")
@@ -96,6 +105,18 @@ class Objects:
             self.take(value, text)
             if problem:
                 self.out.skips.append(Skip(self.offset, problem))
+
+    def next_record(self, line: bytes) -> int:
+        """Where a whole record begins behind one that was cut off; -1 when there is none."""
+        at = line.find(self.begins, 1)
+        for _ in range(MOST_GLUED):
+            if at < 0:
+                break
+            with suppress(*REFUSALS):
+                decode(line[at:])
+                return at
+            at = line.find(self.begins, at + 1)
+        return -1
 
     def begin(self, raw: str | bytes) -> None:
         """Before each record, and each object of one."""
