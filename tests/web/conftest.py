@@ -15,6 +15,7 @@ import uvicorn
 
 from runlore import config as settings
 from runlore.cli.demo import fill
+from runlore.lending import Stores
 from runlore.store import open_store
 from runlore.web._guard import Door
 from runlore.web.app import make_app
@@ -58,7 +59,9 @@ class Client:
 def serving(door: Door | None = None) -> Iterator[Client]:
     """A server for the store of this test's home."""
     listening = bind("127.0.0.1", 0)
-    server = uvicorn.Server(uvicorn.Config(make_app(door), log_level="critical", timeout_graceful_shutdown=1))
+    stores = Stores()
+    config = uvicorn.Config(make_app(door, stores), lifespan="off", log_level="critical", timeout_graceful_shutdown=1)
+    server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()
     try:
@@ -67,6 +70,7 @@ def serving(door: Door | None = None) -> Iterator[Client]:
         server.should_exit = True
         thread.join(10)
         listening.close()
+        stores.close()
 
 
 Fill = Callable[[Any], None]

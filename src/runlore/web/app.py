@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -21,7 +17,7 @@ from . import _files, agents, api, events, failures, home, lives, login, session
 from ._guard import Door, Guard
 from ._kept import Kept
 from ._outlines import Outlines
-from ._view import render, warm
+from ._view import render
 
 ROUTES = [
     *api.routes,
@@ -48,22 +44,14 @@ STATUS: dict[type[Exception], int] = {
 }
 
 
-def make_app(door: Door | None = None) -> ASGIApp:
-    """The app for this configuration, which is read again with each question. The guard stands before all else, failures included."""
-
-    @asynccontextmanager
-    async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        warming = threading.Thread(target=warm, daemon=True)
-        warming.start()
-        yield
-        warming.join()
-        app.state.stores.close()
-
+def make_app(door: Door | None = None, stores: Stores | None = None) -> ASGIApp:
+    """The app for this configuration, which is read again with each question. The guard stands before all else, failures included. Whoever
+    hands in the stores closes them."""
     # Pages shrink to a fifth; what is sent as it happens is left as it is.
     middleware = [Middleware(GZipMiddleware, minimum_size=1024, compresslevel=5)]
     handlers = {RunloreError: refuse, HTTPException: refuse, Exception: fail}
-    app = Starlette(routes=ROUTES, middleware=middleware, exception_handlers=handlers, lifespan=lifespan)
-    app.state.stores, app.state.door = Stores(), door or Door()
+    app = Starlette(routes=ROUTES, middleware=middleware, exception_handlers=handlers)
+    app.state.stores, app.state.door = stores or Stores(), door or Door()
     app.state.outlines, app.state.kept = Outlines(), Kept()
     return Guard(app, app.state.door)
 

@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 import secrets
 import socket
+import threading
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import Any
 
 import uvicorn
 
 from ..errors import RunloreError
+from ..lending import Stores
 from ._guard import LOOPBACK, Door, is_loopback
+from ._view import warm
 from .app import make_app
 
 PORT = 8765
@@ -63,8 +66,11 @@ def url_of(listening: socket.socket) -> str:
 def serve(listening: socket.socket, door: Door, ready: Callable[[], None] | None = None) -> None:
     """Answers until it is interrupted."""
     quiet: dict[str, Any] = {"log_level": "warning", "access_log": False, "server_header": False, "proxy_headers": False}
-    server = uvicorn.Server(uvicorn.Config(make_app(door), timeout_graceful_shutdown=1, **quiet))
+    stores = Stores()
+    # Without a lifespan: one that is cancelled by a second Ctrl-C would be told at length.
+    server = uvicorn.Server(uvicorn.Config(make_app(door, stores), lifespan="off", timeout_graceful_shutdown=1, **quiet))
+    threading.Thread(target=warm, daemon=True).start()
     if ready is not None:
         ready()
-    with suppress(KeyboardInterrupt):  # How it is meant to end.
+    with closing(stores), suppress(KeyboardInterrupt):  # How it is meant to end.
         server.run(sockets=[listening])
