@@ -190,6 +190,15 @@ def test_marks_are_shown_chosen_by_and_taken_back(run: Run, stored: Path) -> Non
     assert run("mark", "alpha", "--pin", "--unpin").exit_code == 2
 
 
+def test_a_secret_that_is_found_in_two_ways_is_one_secret(run: Run, stored: Path) -> None:
+    for name, text in (("gamma", "curl -sk -u 'ada:Xk29vQm4Lp7z' x.example"), ("delta", "https://ada:Xk29vQm4Lp7z@example.com/x")):
+        (stored / f"{name}.jsonl").write_bytes(line(s=name, id=name, text=text, at=200))
+    run("sync")
+    found = json.loads(run("secrets", "--json").stdout)
+    assert len({one["kind"] for one in found}) == 2
+    assert run("secrets").stderr.startswith("1 different secret in 2 sessions: ")
+
+
 def test_secrets_says_where_and_never_what(run: Run, stored: Path) -> None:
     assert "no secret" in run("secrets").stderr
     token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"

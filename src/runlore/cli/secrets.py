@@ -36,7 +36,7 @@ def command(ctx: click.Context, chosen: Filter, is_json: bool) -> None:
     kinds = Counter(dict.fromkeys(sorted({leak.kind for leak in found}), 0))
     for leak in found:
         kinds[leak.kind] += leak.count
-    different = {(leak.kind, one) for leak in found for one in leak.hashes}
+    different = {one for leak in found for one in leak.hashes}  # The same one may be found in two ways.
     parts = ", ".join(f"{number} × {kind}" for kind, number in kinds.most_common())
     note(f"{count(len(different), 'different secret')} in {count(len({leak.line.uid for leak in found}), 'session')}: {parts}")
 
