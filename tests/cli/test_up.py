@@ -68,6 +68,15 @@ def test_up_shows_the_demo_where_nothing_is_found_and_ends_when_interrupted(home
         assert process.wait(20) == 0
 
 
+def test_an_end_is_quiet_also_while_a_page_listens(home: Path) -> None:
+    with started("up", "--port", "0") as (process, url, _):
+        with urllib.request.urlopen(f"{url}/events", timeout=20) as told:
+            assert told.readline() == b"retry: 3000\n"
+            process.send_signal(signal.SIGINT)
+            _, rest = process.communicate(timeout=20)
+        assert (process.returncode, "Traceback" in rest, "ERROR" in rest) == (0, False, False)
+
+
 def test_up_reads_what_is_there_and_what_is_written_meanwhile(home: Path) -> None:
     session(home, "11111111-aaaa", "find the lost sock")
     with started("up", "--port", "0") as (_, url, _said):

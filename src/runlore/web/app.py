@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -44,14 +46,15 @@ STATUS: dict[type[Exception], int] = {
 }
 
 
-def make_app(door: Door | None = None, stores: Stores | None = None) -> ASGIApp:
+def make_app(door: Door | None = None, stores: Stores | None = None, is_ending: Callable[[], bool] = lambda: False) -> ASGIApp:
     """The app for this configuration, which is read again with each question. The guard stands before all else, failures included. Whoever
-    hands in the stores closes them."""
+    hands in the stores closes them; what is told without an end is ended when `is_ending`."""
     # Pages shrink to a fifth; what is sent as it happens is left as it is.
     middleware = [Middleware(GZipMiddleware, minimum_size=1024, compresslevel=5)]
     handlers = {RunloreError: refuse, HTTPException: refuse, Exception: fail}
     app = Starlette(routes=ROUTES, middleware=middleware, exception_handlers=handlers)
     app.state.stores, app.state.door = stores or Stores(), door or Door()
+    app.state.is_ending = is_ending
     app.state.outlines, app.state.kept = Outlines(), Kept()
     return Guard(app, app.state.door)
 

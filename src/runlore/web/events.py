@@ -60,7 +60,7 @@ async def events(request: Request) -> Response:
         yield "retry: 3000\n\n"
         if last is not None and known.isdecimal() and int(known) != last.events:
             yield _message(last)
-        while True:
+        while not request.app.state.is_ending():
             await asyncio.sleep(EVERY_S)
             now = await run_in_threadpool(look)
             silent += EVERY_S

@@ -19,6 +19,8 @@ from ._view import warm
 from .app import make_app
 
 PORT = 8765
+GRACE_S = 3
+"""For answers that are on their way when it ends; pages that listen notice within a second."""
 SHORTEST = 16
 """Of a token: anyone who reaches the address may try one."""
 
@@ -68,7 +70,8 @@ def serve(listening: socket.socket, door: Door, ready: Callable[[], None] | None
     quiet: dict[str, Any] = {"log_level": "warning", "access_log": False, "server_header": False, "proxy_headers": False}
     stores = Stores()
     # Without a lifespan: one that is cancelled by a second Ctrl-C would be told at length.
-    server = uvicorn.Server(uvicorn.Config(make_app(door, stores), lifespan="off", timeout_graceful_shutdown=1, **quiet))
+    app = make_app(door, stores, lambda: server.should_exit)
+    server = uvicorn.Server(uvicorn.Config(app, lifespan="off", timeout_graceful_shutdown=GRACE_S, **quiet))
     threading.Thread(target=warm, daemon=True).start()
     if ready is not None:
         ready()
