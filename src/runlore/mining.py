@@ -33,6 +33,7 @@ def cases(store: Store, config: Config, chosen: Filter) -> list[Case]:
                     root=_root(line, every),
                     at=line.ended_at or line.started_at or "",
                     usd=line.usd or 0.0,
+                    tokens=line.input_tokens + line.output_tokens + line.cache_read_tokens + line.cache_write_tokens,
                     skills=tuple(skills.get(line.uid, ())),
                 )
             )

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from runlore.cli._options import as_json_list
 from runlore.cli._out import write_json
 from runlore.cli._shapes import SHAPES, fields_of
 from runlore.errors import RunloreError
-from runlore.lessons import Lesson
+from runlore.lessons import Lesson, deliver
 from runlore.lessons.shelf import Shelf
 from runlore.live.log import SessionStore
 from tests.cli.conftest import Run
@@ -73,6 +74,7 @@ ANSWERS: dict[tuple[str, str], str] = {
     ("live tail", ""): "live tail talk-1",
     ("ls", ""): "ls --all-subagents",
     ("mark", ""): "mark latest --tag seen",
+    ("measure", ""): "measure",
     ("mcp install", ""): "mcp install codex --dry-run",
     ("mcp remove", ""): "mcp remove codex --dry-run",
     ("mcp status", ""): "mcp status",
@@ -160,6 +162,7 @@ def fill(run: Run, live: Path) -> None:
         assert run("sync").exit_code == 0
         with store.create(id="later") as session:
             session.append({"role": "user", "content": "not synced yet"})
+    deliver.note(live.parent, "x", datetime(2026, 9, 1, tzinfo=UTC), agent="runlore", session="x", repo="", lessons=("abc",))
     for name in ("abc", "def"):
         Shelf(live.parent / "lessons").put(Lesson(id=name, problem="it fails", resolution="do this", evidence=("runlore:x#1",), sessions=3))
 

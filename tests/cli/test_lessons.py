@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 from contextlib import closing
+from datetime import timedelta
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from runlore import config as settings
-from runlore.lessons import Lesson
+from runlore.digest.errors import signature
+from runlore.lessons import Lesson, deliver
 from runlore.lessons.shelf import Shelf
 from runlore.store import open_store
 from tests.cli.conftest import Run
-from tests.test_recurring import fix, session
+from tests.test_recurring import ERRORS, NOW, fix, session
 
 
 @pytest.fixture
@@ -186,3 +188,26 @@ def test_merging_gives_the_evidence_to_the_other(run: Run, shelf: Shelf) -> None
     run("lessons", "merge", "abc", "def")
     assert shelf.get("def").evidence == ("toy:b#2", "toy:a#1")
     assert shelf.get("abc").superseded_by == "def"
+
+
+# ── whether they help ────────────────────────────────────────────────────────────────────────────────────────────────
+def test_the_effect_of_a_lesson_that_was_told_is_measured(run: Run, home: Path, met: None, shelf: Shelf) -> None:
+    assert "no lesson was told" in run("measure").stderr
+    shelf.put(lesson(status="approved", fingerprint=fingerprint_of("key"), problem="it \x1b[31mfails"))
+    deliver.note(home / ".runlore", "text", NOW - timedelta(days=2), agent="toy", session="s3", repo="acme/shop", lessons=("abc",))
+    shown = run("measure")
+    assert "too early" in shown.stdout
+    assert "\x1b" not in shown.stdout
+    [found] = json.loads(run("measure", "--json").stdout)["lessons"]
+    assert (found["id"], found["told"], found["recurs"]["after"], found["recurs"]["after_of"]) == ("abc", 1, 1, 1)
+    assert [one["period"] for one in json.loads(run("measure", "--by", "week", "--json").stdout)["fleet"]] == ["2026-W22"]
+
+
+def fingerprint_of(name: str) -> str:
+    found = signature(ERRORS[name])
+    assert found is not None
+    return found.fingerprint
+
+
+def test_there_is_nothing_to_measure_without_a_store(run: Run) -> None:
+    assert (run("measure").exit_code, "runlore sync" in run("measure").stderr) == (1, True)

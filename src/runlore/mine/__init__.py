@@ -41,6 +41,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     at: str = ""
     """When it ended, in ISO 8601."""
     usd: float = 0.0
+    tokens: int = 0
     skills: tuple[Skill, ...] = ()
 
     @property

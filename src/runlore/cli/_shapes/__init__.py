@@ -70,6 +70,7 @@ SHAPES: dict[str, dict[str, Shape]] = {
     "live tail": {"": Shape(type=live.Record, items="", is_stream=True, whole=_RECORD)},
     "ls": {"": Shape(type=list[sessions.Session], items="")},
     "mark": {"": Shape(type=stored.Marked)},
+    "measure": {"": Shape(type=lessons.Measured, items="fleet")},
     "mcp install": {"": Shape(type=stored.Installed)},
     "mcp remove": {"": Shape(type=stored.Installed)},
     "mcp status": {"": Shape(type=list[stored.Integration], items="")},

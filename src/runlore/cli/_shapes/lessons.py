@@ -89,3 +89,72 @@ class RenderedLessons(Value):
     dry_run: bool
     lessons: list[str]
     diff: list[str]
+
+
+class Change(Value):
+    """Sessions before a lesson was told, and those that were told.
+
+    before: how many, or the average
+    before_of: out of how many sessions
+    low: the lower bound of the difference, after less before
+    high: and the upper one
+    """
+
+    before: Number
+    before_of: int
+    after: Number
+    after_of: int
+    low: Number
+    high: Number
+
+
+class Effect(Value):
+    """What became of a lesson that was told.
+
+    verdict: effective, harmful, no effect seen, too early, not measurable
+    told: sessions
+    tokens: what telling it cost, with what was told beside it
+    recurs: sessions that met what it is about
+    success: of those whose end is known
+    """
+
+    id: str
+    problem: str
+    verdict: str
+    told: int
+    first_at: str
+    tokens: int
+    recurs: Change
+    success: Change
+    retries: Change
+    usd: Change
+
+
+class Snapshot(Value):
+    """The sessions of a week or a month that count.
+
+    success: share of those whose end is known; null when there are none
+    ended: how many these are
+    failing: share with an error
+    errors: a session, on average, the same error counted once
+    overhead: share of calls that are not the work itself, in the middle session
+    thrash: share in which the same call failed three times or more
+    """
+
+    period: str
+    sessions: int
+    success: Number | None
+    ended: int
+    failing: Number
+    errors: Number
+    tokens_p50: int
+    tokens_p90: int
+    overhead: Number
+    thrash: Number
+
+
+class Measured(Value):
+    """Whether lessons help, and how the fleet goes."""
+
+    lessons: list[Effect]
+    fleet: list[Snapshot]

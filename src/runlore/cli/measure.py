@@ -1,0 +1,98 @@
+"""Say whether lessons help, and how sessions go over time.
+
+For each lesson that hooks have told: in how many sessions its problem came
+before and after, with the bounds of the difference (99 %), and a verdict; `too early`
+until 20 sessions were told. With --json an object: lessons, fleet (docs/json.md).
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from .. import mining, query, teaching
+from ..errors import NotFound
+from ..lessons import deliver
+from ..lessons.measure import Effect, Share, Snapshot, effects, snapshots
+from ..store import Filter
+from . import _click as click
+from ._options import as_json_list, few_filters, is_paged, no_pager, open_store
+from ._out import Column, note, one_line, page, paint, table, write_json
+from ._words import short
+
+LEAST = 40
+
+
+@click.command(help=__doc__)
+@few_filters
+@click.option("--by", type=click.Choice(("week", "month")), default="month", help="The stretches of time of the fleet (month).")
+@no_pager
+@as_json_list
+@click.pass_context
+def command(ctx: click.Context, chosen: Filter, by: Literal["week", "month"], is_json: bool) -> None:
+    with open_store() as (store, setting):
+        if query.is_empty(store):
+            raise NotFound(query.EMPTY)
+        cases = mining.cases(store, setting, msgspec.structs.replace(chosen, parents_only=False))
+        found = effects(teaching.shelf_of(setting).read()[0], deliver.read(setting.home), cases)
+    fleet = snapshots(cases, by)
+    if is_json:
+        write_json({"lessons": msgspec.to_builtins(found), "fleet": msgspec.to_builtins(fleet)})
+        return
+    if not found:
+        note("no lesson was told to a session yet; `runlore lessons list` and `runlore hooks status` say why")
+    page([*effect_lines(found), *([""] if found and fleet else []), *fleet_lines(fleet)], pager=is_paged(ctx))
+
+
+def effect_lines(found: list[Effect]) -> list[str]:
+    if not found:
+        return []
+    columns = [
+        Column("LESSON", [one.id for one in found]),
+        Column("VERDICT", [one.verdict for one in found]),
+        Column("TOLD", [str(one.told) for one in found], right=True),
+        Column("BEFORE", [of(one.recurs.before, one.recurs.before_of) for one in found], right=True),
+        Column("AFTER", [of(one.recurs.after, one.recurs.after_of) for one in found], right=True),
+        Column("CHANGE", [bounds(one.recurs) for one in found], right=True, leaves=6),
+        Column("SUCCESS", [both(one.success) for one in found], leaves=5),
+        Column("RETRIES", [f"{one.retries.before:.1f} → {one.retries.after:.1f}" for one in found], leaves=3),
+        Column("USD", [f"{one.usd.before:.2f} → {one.usd.after:.2f}" for one in found], leaves=2),
+        Column("PROBLEM", [one_line(one.problem) for one in found]),
+    ]
+    head, *rows = table(columns, least=LEAST)
+    return [paint(head, "dim"), *rows]
+
+
+def of(number: int, total: int) -> str:
+    return f"{number}/{total}"
+
+
+def share(number: float, total: int) -> str:
+    return f"{number / total:.0%}" if total else "-"
+
+
+def both(change: Share) -> str:
+    return f"{share(change.before, change.before_of)} → {share(change.after, change.after_of)}"
+
+
+def bounds(change: Share) -> str:
+    return f"{change.low:+.0%} to {change.high:+.0%}" if change.before_of and change.after_of else "-"
+
+
+def fleet_lines(fleet: list[Snapshot]) -> list[str]:
+    if not fleet:
+        return []
+    columns = [
+        Column("PERIOD", [one.period for one in fleet]),
+        Column("SESSIONS", [str(one.sessions) for one in fleet], right=True),
+        Column("SUCCESS", ["-" if one.success is None else f"{one.success:.0%} of {one.ended}" for one in fleet], right=True),
+        Column("FAILING", [f"{one.failing:.0%}" for one in fleet], right=True),
+        Column("ERRORS", [f"{one.errors:.1f}" for one in fleet], right=True),
+        Column("TOKENS P50", [short(one.tokens_p50) for one in fleet], right=True),
+        Column("P90", [short(one.tokens_p90) for one in fleet], right=True),
+        Column("OVERHEAD", [f"{one.overhead:.0%}" for one in fleet], right=True, leaves=2),
+        Column("THRASH", [f"{one.thrash:.0%}" for one in fleet], right=True, leaves=3),
+    ]
+    head, *rows = table(columns)
+    return [paint(head, "dim"), *rows]

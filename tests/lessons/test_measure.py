@@ -1,0 +1,122 @@
+"""Whether a lesson helps, on fleets where that is known; and how the fleet goes."""
+
+from __future__ import annotations
+
+import random
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+import pytest
+
+from runlore._findings import Covers, ErrorSeen, Moment, Ran
+from runlore.digest.errors import signature
+from runlore.lessons import Lesson
+from runlore.lessons.deliver import Delivered
+from runlore.lessons.measure import Effect, difference, effects, quantile, snapshots
+from runlore.mine import Case
+from runlore.model import Digest, Outcome, format_time
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+MET = signature("KeyError: 'user'")
+assert MET is not None
+ERROR = ErrorSeen(signature=MET, count=1, seqs=(3,))
+LESSON = Lesson(id="abc", problem="p", resolution="r", kind="error", fingerprint=MET.fingerprint, evidence=("toy:1#3",), sessions=3)
+
+
+def case(n: int, *, met: bool = False, outcome: Outcome = "success", **fields: object) -> Case:
+    digest = Digest(
+        session_uid=f"toy:{n}", version=1, covers=Covers(0, "h"), errors=(ERROR,) if met else (), outcome=outcome, quality="real",
+        retries=int(met), corrections=(Moment(1, "No, use pnpm for packages"),) if fields.pop("corrected", False) else (),
+    )  # fmt: skip
+    at = format_time(START + timedelta(hours=n))
+    return Case(uid=f"toy:{n}", digest=digest, agent="toy", repo="acme/shop", root=f"toy:{n}", at=at, usd=1.0, **fields)  # type: ignore[arg-type]
+
+
+def told(cases: list[Case], lesson: str = "abc") -> list[Delivered]:
+    return [Delivered(at=one.at, agent="toy", session=one.uid[4:], event="start", lessons=(lesson,), tokens=50) for one in cases]
+
+
+def simulated(seed: int, before: float, after: float, number: int = 60, earlier: int = 60) -> tuple[Lesson, list[Case], list[Delivered]]:
+    """As it happens: after some sessions, and as soon as three have met the error, the lesson is made, and all that follow are told."""
+    rng = random.Random(seed)
+    cases: list[Case] = []
+    while len(cases) < earlier or sum(bool(one.digest.errors) for one in cases) < 3:
+        cases.append(case(len(cases), met=rng.random() < before))
+    lesson = msgspec.structs.replace(LESSON, made_at=cases[-1].at)
+    after_cases = [case(len(cases) + n, met=rng.random() < after) for n in range(number)]
+    return lesson, cases + after_cases, told(after_cases)
+
+
+def judged(*simulation: object) -> Effect:
+    lesson, cases, notes = simulation
+    [effect] = effects([lesson], notes, cases)  # type: ignore[list-item, arg-type]
+    return effect
+
+
+def test_a_lesson_with_a_true_effect_is_judged_effective() -> None:
+    verdicts = [judged(*simulated(seed, 0.4, 0.04)).verdict for seed in range(20)]
+    assert verdicts.count("effective") >= 18
+    assert judged(*simulated(1, 0.04, 0.6)).verdict == "harmful"
+
+
+def test_one_without_effect_is_not() -> None:
+    verdicts = [judged(*simulated(seed, rate, rate)).verdict for seed in range(25) for rate in (0.05, 0.2, 0.4, 0.7)]
+    assert verdicts.count("no effect seen") >= 95
+
+
+def test_it_is_too_early_until_enough_sessions_were_told() -> None:
+    lesson, cases, notes = simulated(1, 0.5, 0.0)
+    assert judged(lesson, cases, notes[:19]).verdict == "too early"
+    assert judged(lesson, cases, notes[:20]).told == 20
+    assert judged(lesson, [one for one in cases if one.uid not in {f"toy:{n}" for n in range(52)}], notes).verdict == "too early"
+
+
+def test_only_sessions_where_it_applies_and_that_count_are_compared() -> None:
+    lesson, cases, notes = simulated(2, 0.3, 0.0)
+    elsewhere = [msgspec.structs.replace(case(1000 + n, met=True), repo="other/x", at=cases[0].at) for n in range(40)]
+    idle = msgspec.structs.replace(cases[0].digest, quality="trivial")
+    trivial = [msgspec.structs.replace(one, uid=f"toy:t{n}", root=f"toy:t{n}", digest=idle) for n, one in enumerate(cases[:5])]
+    children = [msgspec.structs.replace(one, uid=f"{one.uid}/sub", root=one.uid) for one in cases[:5]]
+    scoped = msgspec.structs.replace(lesson, repo="acme/shop")
+    assert judged(scoped, [*cases, *elsewhere, *trivial, *children], notes).recurs == judged(scoped, cases, notes).recurs
+    assert judged(scoped, cases, notes).recurs.before_of == 59  # The one that completed the evidence is left out.
+
+
+def test_a_correction_is_measured_by_whether_it_is_said_again_and_a_note_is_not() -> None:
+    lesson = Lesson(id="abc", kind="correction", problem="p", resolution="please use pnpm for packages", evidence=("toy:1#1",))
+    cases = [case(n, corrected=n < 30) for n in range(60)]
+    found = judged(lesson, cases, told(cases[30:]))
+    assert (found.verdict, found.recurs.before, found.recurs.after) == ("effective", 29, 0)
+    assert judged(msgspec.structs.replace(lesson, kind="note"), cases, told(cases[30:])).verdict == "not measurable"
+
+
+def test_what_was_never_told_at_a_start_has_no_effect_to_tell() -> None:
+    cases = [case(n) for n in range(5)]
+    failing = [msgspec.structs.replace(one, event="fail") for one in told(cases)]
+    assert effects([LESSON], failing, cases) == []
+    assert effects([LESSON], told(cases, "other"), cases) == []
+    [alone] = effects([LESSON], told([case(77)]), cases)  # A session that is not stored yet.
+    assert (alone.verdict, alone.told, alone.recurs.after_of) == ("too early", 1, 0)
+
+
+def test_bounds_hold_the_difference_and_narrow_with_more_sessions() -> None:
+    low, high = difference(20, 50, 5, 50)
+    assert low < -0.3 < high
+    closer = difference(200, 500, 50, 500)
+    assert low < closer[0] < -0.3 < closer[1] < high
+    assert difference(0, 0, 3, 9) == (-1.0, 1.0)
+    assert difference(5, 50, 5, 50)[0] == pytest.approx(-difference(5, 50, 5, 50)[1])
+
+
+def test_the_fleet_is_told_by_month_and_week() -> None:
+    cases = [case(n, met=n % 2 == 0, outcome="fail" if n % 4 == 0 else "success", tokens=n * 10) for n in range(40)]
+    storm = msgspec.structs.replace(cases[1].digest, commands=(Ran(seq=1, command="x", count=3, failed=3),), actions={"plan": 1, "read": 3})
+    cases[1] = msgspec.structs.replace(cases[1], digest=storm)
+    late = msgspec.structs.replace(case(99, outcome="unknown"), at="2026-02-03T00:00:00.000000Z")
+    january, february = snapshots([*cases, late], "month")
+    assert (january.period, january.sessions, january.success, january.ended) == ("2026-01", 40, 0.75, 40)
+    assert (january.failing, january.errors, january.thrash) == (0.5, 0.5, 0.025)
+    assert (january.tokens_p50, january.tokens_p90) == (195, 351)
+    assert (february.success, february.ended) == (None, 0)
+    assert [one.period for one in snapshots([*cases, late], "week")] == ["2026-W01", "2026-W06"]
+    assert quantile([7], 0.9) == 7
