@@ -57,7 +57,9 @@ def test_only_one_watches(tmp_path: Path) -> None:
         pass
 
 
-def test_a_folder_that_appears_is_read_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_folder_that_appears_is_read_at_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     place = tmp_path / "later"
     passes: list[str] = []
 
@@ -74,3 +76,4 @@ def test_a_folder_that_appears_is_read_at_once(monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setattr(_watch, "changes", changes)
     _watch.watch(sync, [str(place)], lambda report: None)
     assert passes == ["one"]
+    assert capsys.readouterr().err == "watching for the first folder of an agent; Ctrl-C ends it\n"

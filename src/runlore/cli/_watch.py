@@ -29,7 +29,8 @@ def watch(sync: Callable[[], Report], places: Iterable[str], tell: Callable[[Rep
     places, known = list(places), set(known)
     due = time.monotonic() + PASS_S
     try:
-        note(f"watching {count(len(present(places)), 'folder')}; Ctrl-C ends it")
+        there = present(places)
+        note(f"watching {count(len(there), 'folder') if there else 'for the first folder of an agent'}; Ctrl-C ends it")
         while True:
             there = present(places)
             for changed in changes(there):
