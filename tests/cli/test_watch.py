@@ -57,9 +57,7 @@ def test_only_one_watches(tmp_path: Path) -> None:
         pass
 
 
-def test_a_folder_that_appears_is_read_at_once(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_folder_that_appears_is_read_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     place = tmp_path / "later"
     passes: list[str] = []
 
