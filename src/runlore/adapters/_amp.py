@@ -44,14 +44,14 @@ def told(thread: dict[str, Any], messages: list[Any]) -> Iterator[tuple[str, Any
     yield "thread", {**about, "env": pick(thread, "env", "initial", of=dict) or {}}
     has_usage = {pick(message, "messageId", of=int) for message in messages if pick(message, "usage", of=dict) is not None}
     events = [event for event in pick(thread, "usageLedger", "events", of=list) or [] if isinstance(event, dict)]
-    rest = [event for event in events if event.get("operationType") != "inference" or event.get("toMessageId") not in has_usage]
+    rest = [event for event in events if event.get("operationType") != "inference" or pick(event, "toMessageId", of=int) not in has_usage]
     if rest:
         yield "calls", rest
 
 
 def finished(thread: dict[str, Any], messages: list[Any], is_stale: bool) -> list[Any]:
     """The messages that will not change any more, those without a time with that of their request."""
-    times = {event.get("toMessageId"): event.get("timestamp") for event in pick(thread, "usageLedger", "events", of=list) or []
+    times = {pick(event, "toMessageId", of=int): event.get("timestamp") for event in pick(thread, "usageLedger", "events", of=list) or []
              if isinstance(event, dict)}  # fmt: skip
     found: list[Any] = []
     for message in messages:

@@ -61,7 +61,7 @@ class Updates(Fold):
         """A block of a prompt: its first text is what a person typed, unless something says otherwise."""
         state = self.state
         about = pick(self.update, "_meta", of=dict) or {}
-        index = pick(about, "promptIndex", of=int)
+        index = number(pick(about, "promptIndex", of=int))
         state.model = pick(about, "modelId", of=str) or state.model
         text = words.block_text(self.update.get("content"))
         typed, _ = words.unwrap(text)

@@ -30,6 +30,7 @@ from ..errors import ReadError
 from . import Normalized, Record, Source
 from ._document import Growing
 from ._jsonl import _entries, _walk, note_refusal, read_small, to_json
+from ._pick import number
 
 STALE_S = 3600  # A request that has not changed for so long is not being answered any more.
 SMALL = 1 << 20  # Bytes of the file that says where a workspace is.
@@ -112,6 +113,5 @@ def _workspace(path: str) -> list[Record]:
 
 
 def _is_stale(path: str, request: dict[str, Any]) -> bool:
-    asked = request.get("timestamp")
-    newest = max(os.stat(path).st_mtime, asked / 1000 if isinstance(asked, int) and not isinstance(asked, bool) else 0)
+    newest = max(os.stat(path).st_mtime, (number(request.get("timestamp"), 1 << 50) or 0) / 1000)
     return newest < time() - STALE_S

@@ -150,7 +150,8 @@ def _without_stages(rows: list[Any]) -> Iterator[Any]:
         if pick(row, "partial", of=bool):
             later = rows[n + 1] if n + 1 < len(rows) else None
             is_same = _word(later) == _word(row) and (pick(later, "text", of=str) or "").startswith(pick(row, "text", of=str) or "\0")
-            if is_same or (_word(rows[last.get(row.get("ts"), n)]) == _word(row) and last.get(row.get("ts"), n) != n):
+            end = last.get(pick(row, "ts", of=int) or -1, n)
+            if is_same or (end != n and _word(rows[end]) == _word(row)):
                 row = {**row, "told": True}
         yield row
 

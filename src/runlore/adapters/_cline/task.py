@@ -11,7 +11,7 @@ import msgspec
 from ...model import to_units
 from .. import LOST, Skip, Source
 from .._fold import keep, load
-from .._pick import pick
+from .._pick import number, pick
 from .._tools import key_values, text_of
 from . import words
 from .fold import CALLS, Call, Fold, State, time_at
@@ -70,7 +70,7 @@ class Task(Fold):
             self.name(pick(value, "title", of=str), 2)
             state.models = []
             for item in (pick(value, "model_usage", of=list) or [])[-MODELS:]:
-                ts, model = pick(item, "ts", of=int), pick(item, "model_id", of=str)
+                ts, model = number(pick(item, "ts", of=int), 1 << 50), pick(item, "model_id", of=str)
                 if ts is not None and model:
                     state.models.append((ts, model[:200], words.provider_of(item.get("model_provider_id"))))
             return

@@ -16,12 +16,13 @@ DEEPEST = 32  # Names in the path of a change.
 
 def load(path: str) -> dict[str, Any]:
     """The document. Raises ReadError when there is none, or it is no session."""
-    document = _replayed(path) if path.endswith(".jsonl") else load_document(path)
+    is_log = path.endswith(".jsonl")
+    document = _replayed(path) if is_log else load_document(path)
     if document is None:
         return {}
     if not isinstance(document, dict) or not isinstance(document.get("requests"), list):
         raise ReadError(path, "not a session: it has no list of requests")
-    return document
+    return document if is_log else {**document, "strange": []}
 
 
 def _replayed(path: str) -> Any:
@@ -42,7 +43,7 @@ def _replayed(path: str) -> Any:
                 document = value.get("v")
             elif not _apply(document, value):
                 strange.append((_requests(document), value))
-    if strange and isinstance(document, dict):
+    if isinstance(document, dict):
         document["strange"] = strange
     if document is None and lines and strange:
         raise ReadError(path, "not a session: no line of it is its beginning")

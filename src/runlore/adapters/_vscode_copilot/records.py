@@ -121,7 +121,7 @@ class _Calls:
         self.left = dict.fromkeys(range(len(self.rounds)))
         self.by_id = {_SUFFIX.sub("", name): n for n, (name, _) in enumerate(self.rounds)}
         shown = [part for part in parts if kind_of(part) == "toolInvocationSerialized"]
-        is_named = any(isinstance(part, dict) and part.get("toolCallId") in self.by_id for part in shown)
+        is_named = any(pick(part, "toolCallId", of=str) in self.by_id for part in shown)
         self.is_ordered = not is_named and len(shown) == len(self.rounds)
 
     def of(self, n: int, part: Any) -> dict[str, Any]:
