@@ -320,3 +320,14 @@ def test_a_session_of_the_command_line_is_taken_up_again_by_its_name() -> None:
 
     assert resume("/x/s1/store.db") == ["cursor-agent", "--resume", "s1"]
     assert resume("/x/state.vscdb/s1") is None
+
+
+def test_a_session_whose_status_is_no_word_costs_no_other(tmp_path: Path) -> None:
+    make(tmp_path, content_of("editor"))
+    before = {source.path for source in ADAPTER.discover(tmp_path / "User")}
+    db = apsw.Connection(str(tmp_path / GLOBAL))
+    put(db, f"composerData:{MAIN}", {"composerId": MAIN, "status": {}, "lastUpdatedAt": NOW_MS})
+    db.close()
+    found = list(ADAPTER.discover(tmp_path / "User"))
+    assert {source.path for source in found} == before
+    assert sum(1 for source in found for _ in ADAPTER.read(source, None)) > len(found)

@@ -70,7 +70,7 @@ def listing(db: apsw.Connection, only: str | None) -> Iterator[tuple[str, int, i
 def _is_given_up(db: apsw.Connection, session: str) -> bool:
     """Whether a session was left while it was being written: what was held back of it is then given."""
     about = composer(db, session)
-    return about.get("status") in GENERATING and _is_stale(about)
+    return pick(about, "status", of=str) in GENERATING and _is_stale(about)
 
 
 def _is_stale(about: dict[str, Any]) -> bool:
@@ -118,7 +118,7 @@ def _own_names(db: apsw.Connection, rows: dict[str, tuple[int, int]], names: lis
 
 def _settled(db: apsw.Connection, found: list[Entry], about: dict[str, Any]) -> list[Entry]:
     """Without the bubble that is being written, and calls that are being made."""
-    if about.get("status") not in GENERATING or _is_stale(about):
+    if pick(about, "status", of=str) not in GENERATING or _is_stale(about):
         return found
     for n, entry in enumerate(found[-LATEST:], max(0, len(found) - LATEST)):
         if pick(bubble(db, entry), "toolFormerData", "status", of=str) in RUNNING:
