@@ -38,10 +38,11 @@ class _Seen:
 
 
 def secrets_of(store: Store, uid: str) -> dict[str, tuple[str, ...]]:
-    """By kind, the hash of each that was redacted in a session, as often as it was."""
+    """By kind, the hash of each that was redacted in a session, as often as it was. What is a copy is told where it happened."""
     found: dict[str, list[str]] = {}
-    for body in store.bodies(uid).values():
-        if "[redacted:" in body:
+    copies = {event.seq for event in store.events(uid) if event.origin is not None}
+    for seq, body in store.bodies(uid).items():
+        if "[redacted:" in body and seq not in copies:
             for match in _MARK.finditer(body.encode("utf-8", "replace")):
                 found.setdefault(match[1].decode("utf-8", "replace"), []).append(match[2].decode())
     return {kind: tuple(hashes[:MOST_SECRETS]) for kind, hashes in sorted(found.items())}

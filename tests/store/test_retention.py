@@ -9,6 +9,8 @@ import msgspec
 import pytest
 
 from runlore.adapters import Source
+from runlore.evicting import let_go
+from runlore.leaks import leaks
 from runlore.model import Digest
 from runlore.store import DAMAGED, Filter, Store
 from runlore.store.retention import Marks
@@ -139,6 +141,15 @@ def test_a_session_that_another_refers_to_is_known(store: Store, agent: Agent, t
     assert {weight.uid: weight.is_shown_elsewhere for weight in store.weights()} == {"toy:s1": True, "toy:s2": False}
     store.evict(["toy:s2"], NOW)
     assert not any(weight.is_shown_elsewhere for weight in store.weights())
+
+
+def test_a_secret_in_a_copy_is_told_where_it_happened_also_when_the_copy_has_left(store: Store, toy: Toy, tmp_path: Path) -> None:
+    secret = "the key is [redacted:aws:abc123]"
+    Agent(store, toy, tmp_path / "root" / "s1.jsonl").put(line(id="a", text=secret))
+    Agent(store, toy, tmp_path / "root" / "s2.jsonl").put(line(id="a", text=secret), line(id="z", up="a", text="another way"))
+    cover(store, "toy:s2")
+    let_go(store, ["toy:s2"])
+    assert [(leak.line.uid, leak.count) for leak in leaks(store, Filter(parents_only=False))] == [("toy:s1", 1)]
 
 
 def test_room_is_given_back(store: Store, toy: Toy, tmp_path: Path) -> None:
