@@ -6,17 +6,22 @@ configuration says.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import msgspec
 
 from . import mining, query
 from .config import Config
 from .errors import ModelError, NotFound
-from .lessons import Lesson, curate, rank
+from .lessons import Lesson, curate, rank, retro
+from .lessons.retro import Retro, SkillSeen
 from .lessons.shelf import Broken, Shelf
+from .model import format_time
 from .store import Filter, Store
+
+replace = msgspec.structs.replace
 
 FOLDER = "lessons"
 LONGEST = 4_000
@@ -136,3 +141,37 @@ def _words(text: str) -> frozenset[str]:
     import re
 
     return frozenset(word for word in re.findall(r"[^\W_]{3,}", text.lower()))
+
+
+# ── looking back ─────────────────────────────────────────────────────────────────────────────────────────────────────
+def look_back(store: Store, config: Config, days: int, now: datetime, *, chosen: Filter) -> Retro:
+    """The sessions that ended in the last so many days, beside those of as many days before."""
+    start, earlier = now - timedelta(days=days), now - timedelta(days=2 * days)
+    since, begin = format_time(start), format_time(earlier)
+    every = mining.cases(store, config, replace(chosen, parents_only=False, since=earlier))
+    return retro.look_back(
+        [case for case in every if since <= case.at],
+        [case for case in every if begin <= case.at < since],
+        shelf_of(config).read()[0],
+        _skills(config, start),
+        since=since,
+        until=format_time(now),
+    )
+
+
+def _skills(config: Config, start: datetime) -> list[SkillSeen]:
+    """What live sessions logged of skills since then."""
+    folder = config.home / "live"
+    if not folder.is_dir():
+        return []
+    from .live import SessionStore
+    from .live.skills import entries_of, pass_rates
+
+    entries = [entry for entry in entries_of(SessionStore(folder)) if entry.timestamp is None or entry.timestamp >= start]
+    escalated = Counter((entry.skill, one.model) for entry in entries for one in entry.attempts if one.verdict == "escalate")
+    return [
+        retro.judge_skill(
+            one.skill, one.model, passed=one.passed, failed=one.failed, verified=one.verified, escalated=escalated[one.skill, one.model]
+        )
+        for one in pass_rates(entries, now=start)
+    ]

@@ -80,6 +80,7 @@ ANSWERS: dict[tuple[str, str], str] = {
     ("mcp status", ""): "mcp status",
     ("patterns", ""): "patterns --least 1",
     ("resume", ""): "resume latest:shop-api",
+    ("retro", ""): "retro --days 3650",
     ("search", ""): "search test -n 100",
     ("search", "--events"): "search test --events -n 100",
     ("serve", ""): "serve --once --port 0",

@@ -211,3 +211,22 @@ def fingerprint_of(name: str) -> str:
 
 def test_there_is_nothing_to_measure_without_a_store(run: Run) -> None:
     assert (run("measure").exit_code, "runlore sync" in run("measure").stderr) == (1, True)
+
+
+# ── looking back ─────────────────────────────────────────────────────────────────────────────────────────────────────
+def test_a_look_back_is_printed_packed_and_written(run: Run, met: None, tmp_path: Path) -> None:
+    text = run("retro", "--days", "3650").stdout
+    assert "KeyError" in text
+    assert "toy:s" in text
+    assert "is an instruction to you" in run("retro", "--days", "3650", "--pack").stdout
+    file = tmp_path / "retro.html"
+    result = run("retro", "--days", "3650", "--html", str(file))
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert file.read_text().startswith("<!doctype html>")
+    data = json.loads(run("retro", "--days", "3650", "--json").stdout)
+    assert (data["sessions"], [one["repo"] for one in data["suggestions"]]) == (4, ["acme/shop"])
+    assert json.loads(run("retro", "--days", "3650", "--repo", "nowhere", "--json").stdout)["sessions"] == 0
+
+
+def test_there_is_nothing_to_look_back_at_without_a_store(run: Run) -> None:
+    assert run("retro").exit_code == 1

@@ -47,6 +47,31 @@ def test_what_nothing_helped_against_and_what_came_once_becomes_no_lesson() -> N
     assert proposed(fleet(5, 60, {})) == []
 
 
+def test_what_ended_an_error_in_one_session_only_becomes_no_lesson() -> None:
+    cases = fleet(1, 30, {"recovery": [2, 9, 20]})
+    for n, name in ((2, "one"), (9, "two")):
+        fixes = tuple(
+            msgspec.structs.replace(fix, steps=(msgspec.structs.replace(fix.steps[0], summary=f"{name} tool"), *fix.steps[1:]))
+            for fix in cases[n].digest.fixes
+            if fix.steps
+        )
+        cases[n] = msgspec.structs.replace(cases[n], digest=msgspec.structs.replace(cases[n].digest, fixes=fixes))
+    assert [one for one in proposed(cases) if "vite" in one.problem] == []
+
+
+def test_commands_that_differ_in_what_they_are_done_to_are_told_by_what_they_share() -> None:
+    cases = fleet(1, 30, {"recovery": [2, 9, 20]})
+    digest = cases[2].digest
+    fixes = tuple(
+        msgspec.structs.replace(fix, steps=(msgspec.structs.replace(fix.steps[0], summary="npm install other"), *fix.steps[1:]))
+        for fix in digest.fixes
+        if fix.steps
+    )
+    cases[2] = msgspec.structs.replace(cases[2], digest=msgspec.structs.replace(digest, fixes=fixes))
+    found = about(proposed(cases), "vite")
+    assert (found.helped, found.resolution.partition(" for it")[0]) == (3, "Run `npm install`")
+
+
 def test_a_second_look_changes_nothing() -> None:
     cases = fleet(1, 30, {"recovery": [2, 9, 20], "correction": [3, 8, 14]})
     known = proposed(cases)

@@ -46,7 +46,18 @@ OTHERS: dict[str, tuple[str, str | None]] = {
 
 GROUPS: dict[str, tuple[str, ...]] = {
     "Every day": ("up", "sync", "ls", "show", "search", "resume"),
-    "What happened, and what to learn of it": ("usage", "fix", "errors", "patterns", "lessons", "measure", "file", "commit", "skills"),
+    "What happened, and what to learn of it": (
+        "usage",
+        "fix",
+        "errors",
+        "patterns",
+        "lessons",
+        "measure",
+        "retro",
+        "file",
+        "commit",
+        "skills",
+    ),
     "Agents": ("agents", "hooks", "mcp", "live"),
     "What is kept": ("mark", "export", "secrets", "evict", "forget", "backup", "copy", "doctor"),
     "More": ("demo", "serve", "autostart", "completion"),

@@ -12,7 +12,7 @@ from datetime import datetime
 
 import msgspec
 
-from .._findings import Fix
+from .._findings import ErrorSeen, Fix
 from .._hash import blake2b
 from .._text import clean, one_line
 from ..mine import Case
@@ -122,7 +122,7 @@ def drafts(patterns: Iterable[Pattern], cases: Mapping[str, Case], gate: Gate) -
     for fingerprint, about in by_error.items():
         if any(_passes(pattern, gate) for pattern in about):
             ends = _ends(fingerprint, {uid for pattern in about for uid in pattern.uids}, cases)
-            made = _of_error(fingerprint, about, ends)
+            made = _of_error(fingerprint, about, ends, gate)
             if made is not None:
                 yield made, ends
 
@@ -147,12 +147,13 @@ def _of_correction(pattern: Pattern) -> Lesson:
     )
 
 
-def _of_error(fingerprint: str, about: Sequence[Pattern], ends: Sequence[End]) -> Lesson | None:
-    """None when nothing is known to have helped."""
+def _of_error(fingerprint: str, about: Sequence[Pattern], ends: Sequence[End], gate: Gate) -> Lesson | None:
+    """None when nothing is known to have helped, or only once: what ended it in one session was about that session."""
     by_key: dict[str, list[End]] = {}
     for end in ends:
         if end.key:
             by_key.setdefault(end.key, []).append(end)
+    by_key = {key: same for key, same in by_key.items() if len({end.root for end in same}) >= gate.propose}
     if not by_key:
         return None
     key = max(by_key, key=lambda key: (len({end.root for end in by_key[key]}), max(e.fix.confidence for e in by_key[key] if e.fix), key))
@@ -167,7 +168,7 @@ def _of_error(fingerprint: str, about: Sequence[Pattern], ends: Sequence[End]) -
         id=_hash(fingerprint, key),
         kind="error",
         problem=one_line(main.what.partition(" → ")[0] if main.type == "recovery" else main.what),
-        resolution=_short(clean(_told(best.fix))),
+        resolution=_short(clean(_told(best.fix, {end.fix.steps[0].summary for end in by_key[key] if end.fix}))),
         # What was seen in one place only is told there only: elsewhere it may be wrong.
         repo=repos[0] if len(repos) == 1 else "",
         agent=agents[0] if thrash and len(agents) == 1 else "",
@@ -190,30 +191,40 @@ def _ends(fingerprint: str, uids: Iterable[str], cases: Mapping[str, Case]) -> l
         error = next((one for one in case.digest.errors if one.signature.fingerprint == fingerprint), None) if case else None
         if case is None or error is None:
             continue
-        fix = next((one for one in case.digest.fixes if one.fingerprint == fingerprint and one.is_shown and one.how != "retry"), None)
+        fix = next((one for one in case.digest.fixes if one.fingerprint == fingerprint and _says_what(one, error)), None)
         seq = fix.steps[0].seq if fix else error.last_seq
         found.append(End(case.root, case.at, f"{uid}#{seq}", key_of(fix) if fix else "", fix))
     return found
 
 
+def _says_what(fix: Fix, error: ErrorSeen) -> bool:
+    """Whether a fix tells what to do. Trying again does not, nor does another call of a tool whose words are not kept."""
+    return fix.is_shown and fix.how != "retry" and (fix.how != "changed" or error.action == "shell")
+
+
 def key_of(fix: Fix) -> str:
-    """What a fix comes down to: the same step, whatever it was done to."""
+    """What a fix comes down to. A command is the same whatever it is done to; a call that was made differently only in the same words."""
     step = fix.steps[0]
     if step.how == "edit":
         return f"edit {place(step.files[0]) if step.files else one_line(step.summary)}"
-    return f"{step.how} {head(step.summary) if step.how in ('command', 'changed') else 'it first'}"
+    if step.how == "read":
+        return "read"
+    return f"{step.how} {head(step.summary) if step.how == 'command' else one_line(step.summary)}"
 
 
-def _told(fix: Fix) -> str:
+def _told(fix: Fix, summaries: set[str]) -> str:
+    """In words; `summaries` are those of all the fixes that come down to the same."""
     step = fix.steps[0]
     if step.how == "edit":
         where = ", ".join(place(path) for path in step.files[:3]) or step.summary
         return f"Change {where}:\n{fix.diff}" if fix.diff else f"Change {where}."
-    if step.how == "command":
-        return f"Run `{step.summary}`, then try again."
     if step.how == "read":
-        return f"Look at it first (`{step.summary}`), then try again."
-    return f"Call it in another way: `{step.summary}`"
+        return "Read it first, then try again."
+    if step.how == "command" and len(summaries) == 1:
+        return f"Run `{step.summary}`, then try again."
+    if step.how == "command":
+        return f"Run `{head(step.summary)}` for it (for instance `{step.summary}`), then try again."
+    return f"Call it in this way: `{step.summary}`"
 
 
 def _short(text: str) -> str:

@@ -196,7 +196,7 @@ def snapshots(cases: Iterable[Case], period: Literal["week", "month"]) -> list[S
     for case in cases:
         if case.is_work and case.uid == case.root and case.at:
             by_period.setdefault(_period(case.at, period), []).append(case)
-    return [_snapshot(name, by_period[name]) for name in sorted(by_period)]
+    return [snapshot(name, by_period[name]) for name in sorted(by_period)]
 
 
 def _period(at: str, period: str) -> str:
@@ -206,7 +206,8 @@ def _period(at: str, period: str) -> str:
     return f"{year}-W{week:02}"
 
 
-def _snapshot(period: str, cases: Sequence[Case]) -> Snapshot:
+def snapshot(period: str, cases: Sequence[Case]) -> Snapshot:
+    """Of at least one case."""
     ends, sizes = _ends(cases), sorted(case.tokens for case in cases)
     shares = sorted(_overhead(case) for case in cases)
     return Snapshot(

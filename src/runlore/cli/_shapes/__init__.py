@@ -13,7 +13,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from . import digests, errors, lessons, live, sessions, spent, stored
+from . import digests, errors, lessons, live, retro, sessions, spent, stored
 
 
 class Shape(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,6 +76,7 @@ SHAPES: dict[str, dict[str, Shape]] = {
     "mcp status": {"": Shape(type=list[stored.Integration], items="")},
     "patterns": {"": Shape(type=list[stored.Pattern], items="")},
     "resume": {"": Shape(type=sessions.Resume)},
+    "retro": {"": Shape(type=retro.Retro)},
     "search": {
         "": Shape(type=sessions.Search, items="hits", whole=_EVENT),
         "--events": Shape(type=sessions.FlatSearch, items="events", whole=_EVENT),

@@ -1,0 +1,46 @@
+"""Look back: what was done, what it cost, what to change.
+
+Of the last days, beside as many before: what went wrong most, the three suggestions
+for each repository that matter most, each with its evidence, and what got better. Prints Markdown.
+With --json an object (docs/json.md).
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from .. import query, teaching
+from ..errors import NotFound
+from ..store import Filter
+from . import _click as click
+from ._options import RepoName, as_json, open_store
+from ._out import clean, echo, note, write_json
+
+
+@click.command(help=__doc__)
+@click.option("--days", type=click.IntRange(1, 3650), default=7, metavar="N", help="So many (7).")
+@click.option("--repo", type=RepoName(), metavar="GLOB", help="In this repository: owner/name, or the name alone.")
+@click.option(
+    "--html", "page", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write it as a page that needs nothing else."
+)
+@click.option("--pack", "is_pack", is_flag=True, help="Print the evidence as a prompt for your own agent.")
+@as_json
+def command(days: int, repo: str | None, page: Path | None, is_pack: bool, is_json: bool) -> None:
+    with open_store() as (store, setting):
+        if query.is_empty(store):
+            raise NotFound(query.EMPTY)
+        made = teaching.look_back(store, setting, days, datetime.now(UTC), chosen=Filter(repo=repo))
+    from ..export.retro import html, markdown, pack
+
+    if page is not None:
+        from .._settings import replace_file
+
+        replace_file(page.absolute(), html(made).encode("utf-8", "replace"))
+        note(f"written to {clean(str(page))}")
+    if is_json:
+        write_json(msgspec.to_builtins(made))
+    elif page is None:
+        echo(clean(pack(made) if is_pack else markdown(made)).rstrip())

@@ -1,0 +1,220 @@
+"""A look back at some days: what was done, what it cost, what went wrong most, what to change, what got better. Pure, over cases.
+
+Every suggestion names its evidence, and what is suggested is a lesson where there is one. Nothing here calls a model, prints or
+knows a clock.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from .._text import one_line
+from ..mine import Case
+from ..mine._cluster import Pattern
+from ..mine.patterns import find
+from . import Lesson
+from .measure import Snapshot, snapshot
+from .rank import wilson
+
+SUGGESTIONS = 3
+"""For each repository: more are not read."""
+DONE = 20
+"""Sessions that are listed, those with the most calls."""
+STRONG, WEAK = 0.9, 0.7
+"""Pass rates from which on a model can be trusted with a skill, and below which it cannot: at the cautious end of what was seen."""
+RESULTS = 5
+"""Below which nothing is said of a model at a skill."""
+ADVICE = {
+    "retry_storm": "read the error before the second try; find out what the command needs, and write it down where agents look",
+    "tool_thrash": "tell the agent how this tool wants to be called",
+    "edit_churn": "ask for a plan before changing this file, or split it",
+    "context_pressure": "split the task, or begin a new session for each part",
+    "budget_overrun": "look at what these sessions have in common, and set a budget",
+    "infrastructure": "leave out servers and plans that the task does not need",
+    "abandoned": "ask for smaller steps, or say earlier what is wanted",
+    "correction": "write this down where agents look: `runlore lessons` proposes it",
+    "flaky_test": "make this test reliable, or leave it out until it is",
+    "slow_step": "run a part of it, cache it, or let it run in the background",
+    "failing_skill": "repair this skill, or give it to another model",
+    "recurring_error": "find out what ends it, and write it down: `runlore lessons add`",
+}
+"""By type of pattern, what helps in general. A lesson says it better."""
+
+
+class Done(msgspec.Struct, frozen=True, kw_only=True):
+    """A session that was worked in."""
+
+    uid: str
+    repo: str | None
+    what: str
+    outcome: str
+    usd: float
+
+
+class Suggestion(msgspec.Struct, frozen=True, kw_only=True):
+    """What goes wrong, what to do about it, and where that can be seen."""
+
+    repo: str
+    type: str
+    what: str
+    advice: str
+    lesson: str
+    """The id of the lesson that it is from, if one is."""
+    sessions: int
+    usd: float
+    trend: str
+    evidence: tuple[str, ...]
+
+
+class Better(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that was seen in the days before, and not any more, or less."""
+
+    what: str
+    before: int
+    now: int
+
+
+class SkillSeen(msgspec.Struct, frozen=True, kw_only=True):
+    """How a model does at a skill."""
+
+    skill: str
+    model: str
+    passed: int
+    failed: int
+    escalated: int
+    """Invocations that went on to another model."""
+    unverified: int
+    """Passed, with no check to show for it."""
+    low: float
+    """The lower bound of the share that passed."""
+    high: float
+    hint: str
+    """keep, try another, more evidence. Of this model's own attempts alone: what another one passed with says nothing about it."""
+
+
+class Retro(msgspec.Struct, frozen=True, kw_only=True):
+    since: str
+    until: str
+    sessions: int
+    repos: dict[str, int]
+    outcomes: dict[str, int]
+    usd: float
+    tokens: int
+    now: Snapshot | None
+    before: Snapshot | None
+    """As many days, just before."""
+    done: list[Done]
+    wrong: list[Suggestion]
+    """What went wrong most, wherever."""
+    suggestions: list[Suggestion]
+    """The three of each repository that matter most."""
+    better: list[Better]
+    skills: list[SkillSeen]
+
+
+def look_back(
+    cases: Sequence[Case], earlier: Sequence[Case], lessons: Iterable[Lesson], skills: list[SkillSeen], *, since: str, until: str
+) -> Retro:
+    """Of the cases of some days, beside those of as many days before."""
+    work = [case for case in cases if case.is_work]
+    main = [case for case in work if case.uid == case.root]
+    problems = [pattern for pattern in find(cases) if pattern.polarity == "problem"]
+    known = {(lesson.fingerprint or lesson.id): lesson for lesson in lessons if lesson.status in ("approved", "proposed")}
+    return Retro(
+        since=since,
+        until=until,
+        sessions=len(main),
+        repos=dict(Counter(case.repo or "(none)" for case in main).most_common()),
+        outcomes=dict(Counter(case.digest.outcome for case in main).most_common()),
+        usd=round(sum(case.usd for case in work), 4),
+        tokens=sum(case.tokens for case in work),
+        now=snapshot("now", main) if main else None,
+        before=snapshot("before", old) if (old := [case for case in earlier if case.is_work and case.uid == case.root]) else None,
+        done=_done(main),
+        wrong=[_suggestion(pattern, "", known) for pattern in sorted(problems, key=_weight)[:5]],
+        suggestions=_suggestions(problems, known, work),
+        better=_better(problems, [pattern for pattern in find(earlier) if pattern.polarity == "problem"], bool(main)),
+        skills=skills,
+    )
+
+
+def _weight(pattern: Pattern) -> tuple[bool, float, str]:
+    """What several agents meet first, then what is frequent and dear."""
+    return not pattern.is_wide, -pattern.sessions * (1.0 + pattern.usd), pattern.id
+
+
+def _done(main: Iterable[Case]) -> list[Done]:
+    most = sorted(main, key=lambda case: (-sum(case.digest.actions.values()), case.uid))[:DONE]
+    return [
+        Done(
+            uid=case.uid,
+            repo=case.repo,
+            what=one_line(case.digest.title or case.digest.goal or "")[:160],
+            outcome=case.digest.outcome,
+            usd=round(case.usd, 4),
+        )
+        for case in most
+    ]
+
+
+def _suggestions(problems: Iterable[Pattern], known: dict[str, Lesson], work: Iterable[Case]) -> list[Suggestion]:
+    """By repository, with what of a pattern was seen there."""
+    by_uid = {case.uid: case for case in work}
+    by_repo: dict[str, list[tuple[int, Pattern, list[str]]]] = {}
+    for pattern in problems:
+        for repo in pattern.repos:
+            here = [uid for uid in pattern.uids if by_uid[uid].repo == repo]
+            by_repo.setdefault(repo, []).append((len({by_uid[uid].root for uid in here}), pattern, here))
+    found = []
+    for repo in sorted(by_repo):
+        most = sorted(by_repo[repo], key=lambda one: (-one[0], _weight(one[1])))
+        for sessions, pattern, here in most[:SUGGESTIONS]:
+            seen = tuple(ref for ref in pattern.examples if ref.partition("#")[0] in here) or tuple(here[:3])
+            found.append(msgspec.structs.replace(_suggestion(pattern, repo, known), sessions=sessions, evidence=seen))
+    return found
+
+
+def _suggestion(pattern: Pattern, repo: str, known: dict[str, Lesson]) -> Suggestion:
+    lesson = known.get(pattern.locus.rpartition("\0")[2]) or known.get(pattern.id)
+    return Suggestion(
+        repo=repo,
+        type=pattern.type,
+        what=one_line(pattern.what),
+        advice=one_line(lesson.resolution.replace("\n", " ")) if lesson else ADVICE.get(pattern.type, "look at the evidence"),
+        lesson=lesson.id if lesson else "",
+        sessions=pattern.sessions,
+        usd=pattern.usd,
+        trend=pattern.trend,
+        evidence=pattern.examples,
+    )
+
+
+def _better(now: Iterable[Pattern], before: Iterable[Pattern], is_worked: bool) -> list[Better]:
+    """Nothing is better for nobody having worked."""
+    seen = {pattern.id: pattern.sessions for pattern in now}
+    found = [Better(what=one_line(one.what), before=one.sessions, now=seen.get(one.id, 0)) for one in before]
+    return sorted((one for one in found if is_worked and 2 * one.now <= one.before), key=lambda one: (one.now - one.before, one.what))[:10]
+
+
+def judge_skill(skill: str, model: str | None, *, passed: int, failed: int, verified: int, escalated: int) -> SkillSeen:
+    low, high = wilson(passed, passed + failed)
+    return SkillSeen(
+        skill=skill,
+        model=model or "",
+        passed=passed,
+        failed=failed,
+        escalated=escalated,
+        unverified=passed - verified,
+        low=round(low, 3),
+        high=round(high, 3),
+        hint="more evidence"
+        if passed + failed < RESULTS
+        else "keep"
+        if low >= STRONG
+        else "try another"
+        if high < WEAK
+        else "more evidence",
+    )
