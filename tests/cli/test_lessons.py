@@ -71,6 +71,8 @@ def test_what_is_approved_takes_the_place_of_what_it_supersedes(run: Run, shelf:
     shelf.put(lesson("new", supersedes="old"))
     run("lessons", "approve", "new")
     assert (shelf.get("old").status, shelf.get("old").superseded_by) == ("superseded", "new")
+    shelf.put(lesson("newer", supersedes="gone"))
+    assert run("lessons", "approve", "newer").exit_code == 0
 
 
 def test_little_evidence_waits(run: Run, shelf: Shelf) -> None:

@@ -10,7 +10,7 @@ from runlore.lessons import Lesson
 from runlore.lessons.curate import Gate, decide, merged, propose
 from runlore.mine import Case
 from runlore.mine.patterns import find
-from tests.mine.fleet import fleet
+from tests.mine.fleet import PLANTS, fleet
 
 NOW = datetime(2026, 9, 1, tzinfo=UTC)
 LATER = datetime(2027, 1, 1, tzinfo=UTC)
@@ -126,3 +126,16 @@ def test_two_lessons_are_merged_and_one_is_superseded() -> None:
     assert (gone.status, gone.superseded_by, gone.problem) == ("superseded", "b", "p")
     assert kept.evidence == ("toy:2#1", "toy:3#4", "toy:1#1")
     assert (kept.sessions, kept.repo, kept.status, kept.fingerprint) == (3, "", "approved", "f")
+
+
+def test_nothing_that_may_be_told_is_without_evidence_on_a_fleet_with_everything_planted() -> None:
+    free = iter(range(200))
+    cases = fleet(7, 200, {name: [next(free) for _ in range(5)] for name in PLANTS})
+    by_uid = {case.uid: case for case in cases}
+    ready = [one for one in proposed(cases, gate=Gate(auto=True)) if one.is_ready(3)]
+    assert {one.kind for one in ready} == {"error", "correction"}
+    for one in ready:
+        assert one.resolution
+        for ref in one.evidence:
+            uid, _, seq = ref.partition("#")
+            assert 0 <= int(seq) <= by_uid[uid].digest.covers.last_seq

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import msgspec
 
 from .. import config as settings
 from .. import teaching
+from ..errors import NotFound
 from ..lessons import Lesson, curate, rank
 from ..lessons.shelf import text_of
 from . import _click as click
@@ -164,9 +166,11 @@ def decided(status: str, lessons: tuple[str, ...], why: str, is_json: bool) -> N
     made = [curate.decide(one, status, datetime.now(UTC), why=why) for one in found]
     for one in made:
         shelf.put(one)
-        if status == "approved" and one.supersedes:
-            old = shelf.get(one.supersedes)
-            shelf.put(msgspec.structs.replace(curate.decide(old, "superseded", datetime.now(UTC)), superseded_by=one.id))
+        # A team may have taken the older one out of its folder.
+        with suppress(NotFound):
+            if status == "approved" and one.supersedes:
+                old = curate.decide(shelf.get(one.supersedes), "superseded", datetime.now(UTC))
+                shelf.put(msgspec.structs.replace(old, superseded_by=one.id))
     tell(made, setting, is_json)
 
 
