@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 import pytest
 
-from runlore._findings import Covers, ErrorSeen, Moment, Ran
+from runlore._findings import Covers, ErrorSeen, Fix, Moment, Ran
 from runlore.digest.errors import signature
 from runlore.lessons import Lesson
 from runlore.lessons.deliver import Delivered
@@ -90,10 +90,24 @@ def test_a_correction_is_measured_by_whether_it_is_said_again_and_a_note_is_not(
     assert judged(msgspec.structs.replace(lesson, kind="note"), cases, told(cases[30:])).verdict == "not measurable"
 
 
-def test_what_was_never_told_at_a_start_has_no_effect_to_tell() -> None:
+def test_a_lesson_told_at_failing_tools_is_judged_by_whether_the_error_stays() -> None:
+    gone = Fix(fingerprint=ERROR.signature.fingerprint, failed_seq=3, fixed_seq=5, confidence=0.9)
+
+    def failing(n: int, is_over: bool) -> Case:
+        made = case(n, met=True)
+        return msgspec.structs.replace(made, digest=msgspec.structs.replace(made.digest, fixes=(gone,))) if is_over else made
+
+    cases = [failing(n, n % 5 == 0) for n in range(40)] + [failing(n, n % 10 != 0) for n in range(40, 80)]
+    notes = [msgspec.structs.replace(one, event="fail") for one in told(cases[40:])]
+    found = judged(LESSON, cases, notes)
+    assert (found.verdict, found.stays.before, found.stays.after, found.recurs.after_of) == ("effective", 32, 4, 0)
+    same = [failing(n, n % 5 == 0) for n in range(80)]
+    assert judged(LESSON, same, notes).verdict == "no effect seen"
+    assert judged(LESSON, cases, notes[:19]).verdict == "too early"
+
+
+def test_what_was_never_told_has_no_effect_to_tell() -> None:
     cases = [case(n) for n in range(5)]
-    failing = [msgspec.structs.replace(one, event="fail") for one in told(cases)]
-    assert effects([LESSON], failing, cases) == []
     assert effects([LESSON], told(cases, "other"), cases) == []
     [alone] = effects([LESSON], told([case(77)]), cases)  # A session that is not stored yet.
     assert (alone.verdict, alone.told, alone.recurs.after_of) == ("too early", 1, 0)

@@ -55,6 +55,9 @@ def effect_lines(found: list[Effect]) -> list[str]:
         Column("BEFORE", [of(one.recurs.before, one.recurs.before_of) for one in found], right=True),
         Column("AFTER", [of(one.recurs.after, one.recurs.after_of) for one in found], right=True),
         Column("CHANGE", [bounds(one.recurs) for one in found], right=True, leaves=6),
+        Column(
+            "STAYS", [f"{of(one.stays.before, one.stays.before_of)} → {of(one.stays.after, one.stays.after_of)}" for one in found], leaves=4
+        ),
         Column("SUCCESS", [both(one.success) for one in found], leaves=5),
         Column("RETRIES", [f"{one.retries.before:.1f} → {one.retries.after:.1f}" for one in found], leaves=3),
         Column("USD", [f"{one.usd.before:.2f} → {one.usd.after:.2f}" for one in found], leaves=2),

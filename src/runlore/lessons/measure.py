@@ -63,6 +63,9 @@ class Effect(msgspec.Struct, frozen=True, kw_only=True):
     tokens: int
     """What telling it cost, together with what was told beside it."""
     recurs: Share
+    """Of sessions told at their start: those that met what it is about."""
+    stays: Share
+    """Of sessions that met its error: those that did not get over it. Judged when it was told only to sessions that had met it."""
     success: Share
     """Of the sessions whose end is known."""
     retries: Mean
@@ -70,10 +73,10 @@ class Effect(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def effects(lessons: Iterable[Lesson], notes: Iterable[Delivered], cases: Sequence[Case]) -> list[Effect]:
-    """Of every lesson that some session was told at its start, those told most often first."""
+    """Of every lesson that some session was told, those told most often first."""
     told: dict[str, list[Delivered]] = {}
     for note in notes:
-        for name in note.lessons if note.event == "start" else ():
+        for name in note.lessons:
             told.setdefault(name, []).append(note)
     by_uid = {case.uid: case for case in cases}
     found = [_effect(lesson, told[lesson.id], by_uid) for lesson in lessons if lesson.id in told]
@@ -82,22 +85,34 @@ def effects(lessons: Iterable[Lesson], notes: Iterable[Delivered], cases: Sequen
 
 def _effect(lesson: Lesson, notes: Sequence[Delivered], cases: Mapping[str, Case]) -> Effect:
     first = min(parse_time(note.at) for note in notes)
-    after = [case for uid in {note.uid for note in notes} if (case := cases.get(uid)) and case.is_work]
+    after = [case for uid in sorted({note.uid for note in notes}) if (case := cases.get(uid)) and case.is_work]
+    starts = {note.uid for note in notes if note.event == "start"}
     earlier = [case for case in cases.values() if case.is_work and case.uid == case.root and case.at and parse_time(case.at) < first]
-    before = _without_trigger(lesson, [case for case in earlier if lesson.fits(agent=case.agent, repo=case.repo or "")])
-    recurs = _share([recurred(lesson, case) for case in before], [recurred(lesson, case) for case in after])
+    before = [case for case in earlier if lesson.fits(agent=case.agent, repo=case.repo or "")]
+    recurs = _share(
+        [recurred(lesson, case) for case in _without_trigger(lesson, before)],
+        [recurred(lesson, case) for case in after if case.uid in starts],
+    )
+    stays = _share(_stayed(lesson, before), _stayed(lesson, after))
     return Effect(
         id=lesson.id,
         problem=lesson.problem,
-        verdict=_verdict(lesson, recurs),
+        verdict=_verdict(lesson, recurs if starts else stays),
         told=len({note.uid for note in notes}),
         first_at=min(note.at for note in notes),
         tokens=sum(note.tokens for note in notes),
         recurs=recurs,
+        stays=stays,
         success=_share(_ends(before), _ends(after)),
         retries=_mean([float(case.digest.retries) for case in before], [float(case.digest.retries) for case in after]),
         usd=_mean([case.usd for case in before], [case.usd for case in after]),
     )
+
+
+def _stayed(lesson: Lesson, cases: Iterable[Case]) -> list[bool]:
+    """For each session that met the error whether it stayed."""
+    met = [case for case in cases if lesson.fingerprint and recurred(lesson, case)]
+    return [not any(fix.fingerprint == lesson.fingerprint and fix.fixed_seq is not None for fix in case.digest.fixes) for case in met]
 
 
 def recurred(lesson: Lesson, case: Case) -> bool:
@@ -122,12 +137,12 @@ def _ends(cases: Iterable[Case]) -> list[bool]:
     return [case.digest.outcome == "success" for case in cases if case.digest.outcome in ("success", "fail")]
 
 
-def _verdict(lesson: Lesson, recurs: Share) -> Verdict:
+def _verdict(lesson: Lesson, seen: Share) -> Verdict:
     if not lesson.fingerprint and lesson.kind != "correction":
         return "not measurable"
-    if recurs.after_of < FEWEST_TOLD or recurs.before_of < FEWEST_BEFORE:
+    if seen.after_of < FEWEST_TOLD or seen.before_of < FEWEST_BEFORE:
         return "too early"
-    return "effective" if recurs.high < 0 else "harmful" if recurs.low > 0 else "no effect seen"
+    return "effective" if seen.high < 0 else "harmful" if seen.low > 0 else "no effect seen"
 
 
 def _share(before: Sequence[bool], after: Sequence[bool]) -> Share:

@@ -114,7 +114,8 @@ class Effect(Value):
     verdict: effective, harmful, no effect seen, too early, not measurable
     told: sessions
     tokens: what telling it cost, with what was told beside it
-    recurs: sessions that met what it is about
+    recurs: of sessions told at their start, those that met what it is about
+    stays: of sessions that met its error, those that did not get over it; judged when it was told only at failing tools
     success: of those whose end is known
     """
 
@@ -125,6 +126,7 @@ class Effect(Value):
     first_at: str
     tokens: int
     recurs: Change
+    stays: Change
     success: Change
     retries: Change
     usd: Change
