@@ -1,0 +1,1 @@
+"""What understands the folders of hive's sessions."""
