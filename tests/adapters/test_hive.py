@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from runlore import config, pipeline
@@ -94,6 +95,17 @@ def test_a_run_that_goes_on_is_told_when_it_ends(store: Store, tmp_path: Path) -
 def test_a_reply_that_was_cut_off_is_told_when_it_will_not_grow(queen: Path, tmp_path: Path) -> None:
     assert not [item for item in records(str(queen), is_stale=False) if "is_partial" in item.get("part", {})]
     assert [item["part"]["content"] for item in records(str(queen), is_stale=True) if "is_partial" in item.get("part", {})] == ["As you wi"]
+
+
+@pytest.mark.parametrize("case", ["graph", "queen"])
+def test_a_session_is_told_by_the_same_names_while_it_goes_on_and_later(case: str) -> None:
+    (source,) = ADAPTER.discover(FIXTURES / case / "root")
+    names = []
+    for mtime_ns in (time.time_ns(), 10**18):
+        found = msgspec.structs.replace(source, mtime_ns=mtime_ns)
+        events = ADAPTER.normalize(found, ADAPTER.read(found, None), None).events
+        names.append({event.native_id for event in events if event.native != "assistant/partial"})
+    assert names[0] == names[1]
 
 
 def test_tokens_that_events_tell_are_not_counted_again_by_the_log_of_tools(queen: Path, tmp_path: Path) -> None:

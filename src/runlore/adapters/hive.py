@@ -6,12 +6,13 @@ The traps:
 - Nothing is only appended to: the state is written again, and a compaction deletes messages, each of which is a file. All that is there
   is read as one list of records, in the order in which things happened, and what was read before is known by its names.
 - Messages have no times. Where there are events, those that tell of the same message have its time and its place; a graph agent's
-  messages stand between the checkpoints of their node. Times are local, without a zone: they are taken as those of this machine.
+  messages and logs stand between the checkpoints of their node. So it is when nothing has been written for ten minutes; while a
+  session goes on, what is new comes last. Times are local, without a zone: they are taken as those of this machine.
 - Every call is told two or three times: in a message, in the log of tools, in an event. It has one name in all three, for messages
   that were compacted away are still told by the others.
 - `input_tokens` of a turn is taken to include what came from the cache, as its library counts. The cost is the library's estimate.
 - What a judge or a reminder says stands in the list as if the user had said it.
-- A reply that was cut off by a crash is in `partials`; it is read when nothing has been written for ten minutes.
+- A reply that was cut off by a crash is in `partials`; it, too, is read after ten minutes.
 - Not read, for want of a sample: `runs/` before 2026-02, workers of the second layout (`agents/<colony>/<worker>`), seeds of colonies,
   outputs that were put away in files, and which messages of a fork are copies.
 """

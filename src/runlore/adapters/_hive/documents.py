@@ -49,13 +49,20 @@ def records(folder: str, is_stale: bool) -> list[Item]:
     items: list[Item] = [{"session": about, "at": utc(pick(about, "created_at", of=str))}] if about else []
     items += [{"started": _begun(state), "at": utc(pick(state, "timestamps", "started_at", of=str))}] if state else []
     items += _prompts(found)
-    items += _woven(events, talks.pop("", [])) if events else []
-    items += _by_node(state, talks, steps, nodes, checkpoints, is_flat)
+    seen: dict[str, int] = {}
+    told_steps = [{"step": step, **_visit(step, seen), "node": "" if is_flat else _node(step)} for step in steps]
+    results = [{"result": item, **_visit(item, seen), "node": _node(item)} for item in nodes]
+    logs = [*told_steps, *results] if is_stale else []
+    items += _woven(events, talks.pop("", [])) if events and is_stale else []
+    items += _by_node(state, talks, logs, checkpoints)
     for word in ("decisions", "problems"):
         for value in (pick(state, word, of=list) or []) if state else []:
             items.append({word[:-1]: value, "at": utc(pick(value, "timestamp", of=str)), "node": pick(value, "node_id", of=str)})
     items += _ended(state, [value for name, value in found if name == "logs/summary.json"])
-    items += [{"damaged": value} for _, value in found if isinstance(value, str)]
+    items += [{"damaged": value} for name, value in found if isinstance(value, str) and name.endswith(".json")]
+    if not is_stale:  # While it goes on, what is new in a log comes last: only that is read then.
+        items += _not_said(events, told, answered)
+        items += [*results, *told_steps]
     return items
 
 
@@ -180,6 +187,15 @@ def _woven(events: list[Any], parts: list[Item]) -> Iterator[Item]:
     yield from ({"part": part} for part in parts[place:])
 
 
+def _not_said(events: list[Any], told: set[tuple[str, str]], answered: set[tuple[str, str | None]]) -> Iterator[Item]:
+    """The events of which no message tells. What was typed has a message soon."""
+    for event in events:
+        word, id_ = pick(event, "type", of=str) or "", pick(event, "data", "tool_use_id", of=str) or ""
+        is_said = word == INPUT or (word == STARTED and ("", id_) in told) or (word == ENDED and ("", id_) in answered)
+        if not is_said and word != "client_output_delta":
+            yield {"event": event, "at": utc(pick(event, "timestamp", of=str))}
+
+
 def _marks(part: Item) -> Iterator[tuple[str, str]]:
     """The events that tell of a message: their words, and what they have in common with it."""
     said, role = pick(part, "content", of=str) or "", part.get("role")
@@ -194,21 +210,16 @@ def _marks(part: Item) -> Iterator[tuple[str, str]]:
 # Graph agents: node by node.
 
 
-def _by_node(
-    state: Item | None, talks: dict[str, list[Item]], steps: list[Any], nodes: list[Any], checkpoints: list[Any], is_flat: bool
-) -> Iterator[Item]:
-    """What nodes said and did between their checkpoints. Where messages have no nodes, calls are not named by them either."""
+def _by_node(state: Item | None, talks: dict[str, list[Item]], logs: list[Item], checkpoints: list[Any]) -> Iterator[Item]:
+    """What nodes said and did between their checkpoints."""
     checkpoints.sort(key=lambda item: pick(item, "created_at", of=str) or "")
     visited = [node for node in pick(state, "progress", "path", of=list) or [] if isinstance(node, str)]
     named = [pick(item, "current_node", of=str) or "" for item in checkpoints]
-    others = [_node(item) for item in (*steps, *nodes)]
-    seen: dict[str, int] = {}
-    for node in dict.fromkeys([*visited, *named, *talks, *others]):
+    for node in dict.fromkeys([*visited, *named, *talks, *(str(item["node"]) for item in logs)]):
         own = [item for item in checkpoints if (pick(item, "current_node", of=str) or "") == node]
         yield from ({"checkpoint": item, "at": _made(item), "node": node} for item in own if _begins(item))
         yield from ({"part": part, "node": node} for part in talks.get(node, []))
-        yield from ({"step": step, **_visit(step, seen), "node": "" if is_flat else node} for step in steps if _node(step) == node)
-        yield from ({"result": item, **_visit(item, seen), "node": node} for item in nodes if _node(item) == node)
+        yield from (item for item in logs if item["node"] == node)
         yield from ({"checkpoint": item, "at": _made(item), "node": node} for item in own if not _begins(item))
 
 
