@@ -275,9 +275,7 @@ class Bench:
             note("  generating: " + run(command, dict(os.environ)).output.strip())
             note("  " + run([self.python, "-m", "runlore", "sync"], self.env).output.strip().replace("\n", "; "))
             done.touch()
-        store = open_store(str(self.path), read_only=True)
-        assert isinstance(store, SqliteStore)
-        return store
+        return SqliteStore(str(self.path), read_only=True)
 
 
 # ── the queries ──────────────────────────────────────────────────────────────────────────────────────────────────────
