@@ -7,6 +7,7 @@ import random
 import pytest
 
 from runlore.mine import miners
+from runlore.mine._words import head
 from runlore.mine.patterns import find
 from tests.mine.fleet import PLANTS, REPOS, fleet
 
@@ -58,3 +59,11 @@ def test_patterns_are_the_same_in_any_order() -> None:
     turned = list(cases)
     random.Random(1).shuffle(turned)
     assert find(cases) == find(turned)
+
+
+@pytest.mark.parametrize(
+    ("command", "about"),
+    [("cd /w && make deploy ENV=x", "make deploy"), ("sudo docker build -t a .", "docker build"), ("pytest -q a.py | tail", "pytest")],
+)
+def test_a_command_is_known_by_its_program_and_what_that_is_told(command: str, about: str) -> None:
+    assert head(command) == about
