@@ -683,6 +683,55 @@ def test_what_is_written_has_the_shape_that_the_agents_read(home: Path) -> None:
     assert server["env"] == table["env"] == {"RUNLORE_HOME": str(home / ".runlore")}  # A test has its own, so it is named.
 
 
+def claude_of(home: Path, monkeypatch: pytest.MonkeyPatch, version: str) -> None:
+    """A Claude Code of this version, in front of all others."""
+    folder = home / "bin"
+    folder.mkdir(exist_ok=True)
+    program = folder / ("claude.bat" if os.name == "nt" else "claude")
+    program.write_text(f"@echo {version}\n" if os.name == "nt" else f"#!/bin/sh\necho '{version}'\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
+
+
+def hooks_in(home: Path) -> set[str]:
+    return set(json.loads((home / ".claude/settings.json").read_text())["hooks"])
+
+
+def test_an_older_agent_gets_no_hook_that_it_would_refuse(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    claude_of(home, monkeypatch, "2.0.55 (Claude Code)")
+    done = run("hooks", "install", "claude", "--yes")
+    assert hooks_in(home) == {"SessionStart", "SessionEnd"}
+    assert "left out: PostToolUseFailure, which Claude Code 2.0.55 does not know" in done.stderr
+    assert "installed" in run("hooks", "status", "claude").stdout
+    claude_of(home, monkeypatch, "2.0.56 (Claude Code)")
+    assert "outdated" in run("hooks", "status", "claude").stdout
+    assert "left out" not in run("hooks", "install", "claude", "--yes").stderr
+    assert hooks_in(home) == {"SessionStart", "SessionEnd", "PostToolUseFailure"}
+
+
+def test_an_agent_that_went_back_loses_the_hook_that_it_would_refuse(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    claude_of(home, monkeypatch, "2.1.325 (Claude Code)")
+    run("hooks", "install", "claude", "--yes")
+    claude_of(home, monkeypatch, "1.0.85 (Claude Code)")
+    assert "outdated" in run("hooks", "status", "claude").stdout
+    run("hooks", "install", "claude", "--yes")
+    assert hooks_in(home) == {"SessionStart", "SessionEnd"}
+
+
+def test_hooks_of_a_newer_agent_are_removed_for_an_older_one(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    claude_of(home, monkeypatch, "2.1.325 (Claude Code)")
+    run("hooks", "install", "claude", "--yes")
+    claude_of(home, monkeypatch, "2.0.0 (Claude Code)")
+    run("hooks", "remove", "claude", "--yes")
+    assert not (home / ".claude/settings.json").exists()
+
+
+def test_an_agent_that_does_not_say_its_version_gets_all_hooks_and_a_word_on_it(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    claude_of(home, monkeypatch, "no idea")
+    assert "before 2.0.56" in run("hooks", "install", "claude", "--yes").stderr
+    assert hooks_in(home) == {"SessionStart", "SessionEnd", "PostToolUseFailure"}
+
+
 @pytest.mark.skipif(os.name == "nt", reason="the shell is another one there")
 def test_the_command_that_was_written_works_in_a_shell(home: Path, repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = home / 'it\'s a "home" & $more'

@@ -39,6 +39,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     value: dict[str, Any]
     in_list: bool = False
     """Then what has `MARK` in an element is ours, and the element when it has nothing else; else the whole value at the path is."""
+    since: tuple[int, ...] = ()
+    """The version of the agent that first knows it, where an older one refuses it."""
 
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,22 +68,23 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
         return self.before == self.after
 
 
-def state(file: Path, entries: Sequence[Entry]) -> str:
-    """installed, outdated (ours, but not as it would be written now) or absent."""
+def state(file: Path, entries: Sequence[Entry], unwanted: Sequence[Entry] = ()) -> str:
+    """installed, outdated (ours, but not as it would be written now) or absent. What is unwanted is ours, and should not be there."""
     text = read_text(file)[1]
     data = _load(file, text) if text else {}
     found = [_ours(data, entry) for entry in entries]
-    if found == [[entry.value] for entry in entries]:
+    others = any(_ours(data, entry) for entry in unwanted)
+    if found == [[entry.value] for entry in entries] and not others:
         return "installed"
-    return "outdated" if any(found) else "absent"
+    return "outdated" if any(found) or others else "absent"
 
 
-def install(file: Path, entries: Sequence[Entry], receipt: Receipt | None) -> Change:
+def install(file: Path, entries: Sequence[Entry], receipt: Receipt | None, unwanted: Sequence[Entry] = ()) -> Change:
     """Raises ConfigError: the file is broken, or what is in it leaves no room."""
     before, text = read_text(file)
-    if before is not None and state(file, entries) == "installed":
+    if before is not None and state(file, entries, unwanted) == "installed":
         return Change(file=file, before=before, after=before, receipt=receipt)
-    clean = _without(file, text, entries, receipt) if text else text
+    clean = _without(file, text, [*entries, *unwanted], receipt) if text else text
     is_made = before is None or bool(receipt and receipt.is_made and not _load(file, clean))
     pieces: list[str] = []
     after = clean

@@ -34,6 +34,7 @@ def test_the_help_of_a_command_fits_a_screen(name: str, run: Run, monkeypatch: p
     # A screen of old has 24; the filters of a listing alone take half of it, and a report has more to choose.
     assert len(lines) <= (44 if name == "usage" else 26)
     assert max(map(len, lines)) <= 80
+    assert not [line for line in lines if line.endswith("...") and not line.startswith("Usage:")], "what is cut says too little"
 
 
 def test_the_help_of_the_group_fits_a_screen(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

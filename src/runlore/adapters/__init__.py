@@ -131,6 +131,8 @@ class Integration(msgspec.Struct, frozen=True, kw_only=True):
     hooks_files: tuple[str, ...]
     hooks: Callable[[Callable[[str], str]], list[Entry]]
     """The entries that call us at the start and the end of a session; they are given the command for "start" and for "end"."""
+    program: str = ""
+    """That tells with `--version` which of the entries the agent knows, where some are newer than others."""
     server_files: tuple[str, ...]
     server: Callable[[list[str], dict[str, str]], list[Entry]]
     """The entry of an MCP server, from the words of its command and its variables."""

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
+import shutil
+import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -21,6 +24,9 @@ from ._out import clean, echo, note, one_line, paint, write_json
 
 RECEIPTS = "installed.json"
 """In runlore's home: what was put into which file."""
+
+ASKED_S = 5.0
+"""Seconds for an agent to tell its version."""
 
 WIDEST = 600
 """Characters of a line that is shown: our own entries have fewer."""
@@ -47,7 +53,15 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     what: What
     file: Path
     entries: list[settings_files.Entry]
+    unknown: list[settings_files.Entry] = []
+    """What the agent on this machine is too old for, and would refuse."""
+    version: tuple[int, ...] = ()
+    """Of the agent, where it matters and is known."""
     after: str = ""
+
+    @property
+    def every(self) -> list[settings_files.Entry]:
+        return [*self.entries, *self.unknown]
 
     @property
     def name(self) -> str:
@@ -78,7 +92,23 @@ def find_target(agent: str, what: What) -> Target:
         entries = made.hooks(lambda event: hook_command(event, agent, made.answer == "json", home, os.name))
     else:
         entries = made.server([*python(), "mcp"], {"RUNLORE_HOME": home} if home else {})
-    return Target(agent=agent, what=what, file=file, entries=entries, after=after)
+    version = version_of(made.program) if any(entry.since for entry in entries) else ()
+    unknown = [entry for entry in entries if version and version < entry.since]
+    known = [entry for entry in entries if entry not in unknown]
+    return Target(agent=agent, what=what, file=file, entries=known, unknown=unknown, version=version, after=after)
+
+
+def version_of(program: str) -> tuple[int, ...]:
+    """Of the program that a shell would find; empty when there is none, or when it does not say."""
+    path = shutil.which(program)
+    if path is None:
+        return ()
+    try:
+        said = subprocess.run([path, "--version"], stdin=subprocess.DEVNULL, capture_output=True, timeout=ASKED_S, check=False).stdout
+    except (OSError, subprocess.SubprocessError):
+        return ()
+    found = re.search(rb"\d+(?:\.\d+){1,3}", said[:1000])
+    return tuple(int(part) for part in found.group().split(b".")) if found else ()
 
 
 def hook_command(event: str, agent: str, is_json: bool, home: str | None, system: str) -> str:
@@ -110,8 +140,11 @@ def change(target: Target, *, is_install: bool, yes: bool, dry_run: bool, is_jso
     """Shows what would be written, asks, and writes it."""
     place = config.load().home / RECEIPTS
     receipts = settings_files.read_receipts(place)
-    step = settings_files.install if is_install else settings_files.remove
-    made = step(target.file, target.entries, receipts.get(target.name))
+    receipt = receipts.get(target.name)
+    if is_install:
+        made = settings_files.install(target.file, target.entries, receipt, target.unknown)
+    else:
+        made = settings_files.remove(target.file, target.every, receipt)
     lines = clean_diff(made)
     if not is_json and lines:
         echo("\n".join(colored(line) for line in lines))
@@ -119,7 +152,7 @@ def change(target: Target, *, is_install: bool, yes: bool, dry_run: bool, is_jso
         if not yes:
             ask(target, is_json)
         write(made, target, place, receipts, is_install)
-    state = settings_files.state(target.file, target.entries)
+    state = settings_files.state(target.file, target.entries, target.unknown)
     if is_json:
         about = {"agent": target.agent, "what": target.what, "file": str(target.file), "state": state}
         write_json({**about, "changed": not made.is_empty, "dry_run": dry_run, "diff": lines})
@@ -162,10 +195,28 @@ def tell(target: Target, is_empty: bool, is_install: bool, dry_run: bool) -> Non
         note(f"done; new sessions of {label} use it. `runlore {target.what} remove {target.agent}` takes it out again")
     else:
         note(f"done; {one_line(str(target.file))} has nothing of runlore any more")
+    if is_install:
+        for line in about_version(target, label):
+            note(line)
     if is_install and not dry_run and target.after:
         note(target.after)
     if is_install and not dry_run and os.environ.get("RUNLORE_STORE"):
         note(f"RUNLORE_STORE is set here: {label} must have it in its environment as well, or it uses another store")
+
+
+def about_version(target: Target, label: str) -> list[str]:
+    """What an older agent does without, or what happens if this one is older and did not say so."""
+    newest = max((entry.since for entry in target.every), default=())
+    if target.unknown:
+        left = f"left out: {', '.join(entry.path[-1] for entry in target.unknown)}"
+        return [f"{left}, which {label} {dotted(target.version)} does not know; install again when it is {dotted(newest)} or newer"]
+    if newest and not target.version:
+        return [f"the version of {label} is not known: one before {dotted(newest)} refuses settings with a hook that is newer than itself"]
+    return []
+
+
+def dotted(version: tuple[int, ...]) -> str:
+    return ".".join(map(str, version))
 
 
 def clean_diff(made: settings_files.Change) -> list[str]:
@@ -210,7 +261,7 @@ def show_states(agent: str | None, what: What, is_json: bool) -> None:
 def describe(name: str, what: What) -> dict[str, Any]:
     target = find_target(name, what)
     try:
-        state, problem = settings_files.state(target.file, target.entries), None
+        state, problem = settings_files.state(target.file, target.entries, target.unknown), None
     except ConfigError as error:
         state, problem = "unknown", str(error)
     last = hooks.last_sync(name) if what == "hooks" else None

@@ -139,7 +139,7 @@ def as_data(lesson: Lesson, setting: settings.Config) -> dict[str, Any]:
 @click.option("--dry-run", is_flag=True, help="Show it; write nothing.")
 @as_json_list
 def propose(dry_run: bool, is_json: bool) -> None:
-    """Look through all sessions for lessons, and put them down as proposals.
+    """Look through all sessions, and put lessons down as proposals.
 
     With --json an object: new, changed (ids), lessons.
     """
@@ -195,7 +195,7 @@ def deciding(name: str, status: str, about: str) -> None:
 
 
 deciding("approve", "approved", "Let agents be told of LESSONS, as far as there is evidence.")
-deciding("reject", "rejected", "Turn LESSONS down; they come back only when more sessions show them.")
+deciding("reject", "rejected", "Turn LESSONS down, until more sessions show them.")
 deciding("retire", "retired", "Take LESSONS out of use, and keep them.")
 
 
@@ -206,7 +206,9 @@ deciding("retire", "retired", "Take LESSONS out of use, and keep them.")
 @scoped
 @as_json_list
 def edit(lesson: str, problem: str | None, resolution: str | None, is_json: bool, **scope: str | None) -> None:
-    """Change the words of a lesson, or where it applies; '' is anywhere. Without options, in your editor.
+    """Change the words of a lesson, or where it applies.
+
+    '' is anywhere. Without options, in your editor.
 
     With --json an array with the lesson.
     """
@@ -234,7 +236,9 @@ def edit(lesson: str, problem: str | None, resolution: str | None, is_json: bool
 @click.argument("into")
 @as_json_list
 def merge(lesson: str, into: str, is_json: bool) -> None:
-    """Give the evidence of LESSON to INTO, which says the same; LESSON is superseded by it.
+    """Give the evidence of LESSON to INTO, which says the same.
+
+    LESSON is superseded by it.
 
     With --json an array of both.
     """
@@ -277,9 +281,9 @@ def add(problem: str, resolution: str, evidence: tuple[str, ...], error: str, is
 @click.option("--dry-run", is_flag=True, help="Show the change; write nothing.")
 @as_json
 def render(file: Path, repo: str | None, limit: int, is_removed: bool, yes: bool, dry_run: bool, is_json: bool) -> None:
-    """Put the approved lessons into FILE (AGENTS.md), as a block between two marks.
+    """Put the approved lessons into FILE (AGENTS.md).
 
-    The change is shown first. --remove takes the block out again, to the byte.
+    As a block between two marks; the change is shown first. --remove takes the block out again, to the byte.
     With --json an object: file, changed, dry_run, lessons (ids), diff (lines).
     """
     from .._git import git_remote

@@ -4,7 +4,8 @@ Learned from its reference of hooks and of MCP (2026-11), and from reports of it
 all projects of a user are in .claude.json, which lies beside the folder of settings, or in it when CLAUDE_CONFIG_DIR names one. The traps:
 
 - PostToolUse comes only when a tool has worked; a failure is PostToolUseFailure, with its text in `error`.
-- Before 2.1.101 a hook that it does not know made it refuse settings.json as a whole (stablyai/orca#10191).
+- Before 2.1.101 a hook that it does not know made it refuse settings.json as a whole (stablyai/orca#10191). The names of ours are in its
+  packages on npm from these versions on: SessionStart 1.0.62, SessionEnd 1.0.85, PostToolUseFailure 2.0.56.
 - All hooks of SessionEnd share 1.5 s, unless an entry in the settings asks for more.
 - `timeout` is in seconds.
 - Neither file may hold comments; Claude Code refuses settings.json as a whole then.
@@ -24,10 +25,14 @@ TIMEOUT_S = 5
 def hooks(command: Callable[[str], str]) -> list[Entry]:
     """A session that is resumed, or was compacted, has been told already."""
     return [
-        Entry(path=("hooks", "SessionStart"), value={"matcher": "startup|clear", "hooks": [handler(command("start"))]}, in_list=True),
-        Entry(path=("hooks", "PostToolUseFailure"), value={"hooks": [handler(command("fail"))]}, in_list=True),
-        Entry(path=("hooks", "SessionEnd"), value={"hooks": [handler(command("end"))]}, in_list=True),
+        entry("SessionStart", {"matcher": "startup|clear", "hooks": [handler(command("start"))]}, (1, 0, 62)),
+        entry("PostToolUseFailure", {"hooks": [handler(command("fail"))]}, (2, 0, 56)),
+        entry("SessionEnd", {"hooks": [handler(command("end"))]}, (1, 0, 85)),
     ]
+
+
+def entry(name: str, value: dict[str, object], since: tuple[int, ...]) -> Entry:
+    return Entry(path=("hooks", name), value=value, in_list=True, since=since)
 
 
 def handler(command: str) -> dict[str, object]:
@@ -45,5 +50,5 @@ made = Integration(
     server_files=("$CLAUDE_CONFIG_DIR/.claude.json", "~/.claude.json"),
     server=server,
     answer="json",
-    after_hooks="this needs Claude Code 2.1 or newer: older ones refuse settings with a hook that they do not know",
+    program="claude",
 )
