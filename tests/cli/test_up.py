@@ -91,6 +91,21 @@ def test_up_reads_what_is_there_and_what_is_written_meanwhile(home: Path) -> Non
             raise AssertionError("what was written was not shown")
 
 
+def test_the_demo_is_left_for_the_first_session_of_ones_own_and_stays_as_it_was(home: Path) -> None:
+    with started("up", "--port", "0") as (_, url, _said):
+        time.sleep(1.5)  # Until it watches.
+        session(home, "11111111-aaaa", "find the lost sock")
+        for _ in range(60):
+            if "find the lost sock" in (page := get(f"{url}/sessions")):
+                break
+            time.sleep(0.5)
+        else:
+            raise AssertionError("what was written was not shown")
+        assert "Fix the flaky checkout test" not in page
+    again = subprocess.run([sys.executable, "-m", "runlore", "demo"], capture_output=True, text=True, timeout=60)
+    assert again.returncode == 0, again.stderr  # It refuses a store with sessions that are not invented.
+
+
 def test_once_says_where_it_would_be_and_ends(home: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "runlore", "up", "--once", "--port", "0"], capture_output=True, text=True, timeout=60, check=True

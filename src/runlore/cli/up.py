@@ -1,7 +1,7 @@
 """Read what is new, keep watching, and show it all in a browser.
 
-Where no agent has left a session, the demo is shown instead. Ctrl-C ends it. What `serve` says of --host and its token holds here too.
-With --json an object when it answers (docs/json.md).
+Where no agent has left a session, the demo is shown until one does. Ctrl-C ends it. What `serve` says of --host and its token holds here
+too. With --json an object when it answers (docs/json.md).
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from collections.abc import Callable
 from contextlib import closing, suppress
 from functools import partial
 
@@ -16,6 +17,7 @@ from .. import config as settings
 from .. import store as stores
 from ..config import Config
 from ..errors import RunloreError, StoreBusy
+from ..pipeline import Report
 from ..store import Filter
 from . import _click as click
 from ._options import as_json
@@ -37,7 +39,7 @@ def command(host: str, port: int | None, names: tuple[str, ...], no_browser: boo
     config = settings.load()
     if not no_sync:
         read(config)
-    config = config if has_sessions(config) else demo(config)
+    leave = None if has_sessions(config) else demo(config)
     door = door_of(host, names)
     with bind(host, port) as listening:
         url = url_of(listening)
@@ -45,7 +47,7 @@ def command(host: str, port: int | None, names: tuple[str, ...], no_browser: boo
         if once:
             return
         if not no_sync:
-            threading.Thread(target=watch, args=(config,), daemon=True).start()
+            threading.Thread(target=watch, args=(config, leave), daemon=True).start()
         serve(listening, door, partial(show, url) if not no_browser and has_screen() else None)
 
 
@@ -68,8 +70,8 @@ def has_sessions(config: Config) -> bool:
         return store.count(Filter(parents_only=False)) > 0
 
 
-def demo(config: Config) -> Config:
-    """The store of invented sessions, which everything that follows in this process looks at."""
+def demo(config: Config) -> Callable[[], None]:
+    """From now on everything in this process looks at a store of invented sessions, until what this returns is called."""
     from .demo import fill
 
     home = config.home / "demo"
@@ -77,21 +79,37 @@ def demo(config: Config) -> Config:
     made = Config(home=home, store=str(home / "runlore.db"))
     with closing(stores.open_store(made.store)) as store:
         fill(store, made)
+    before = {name: os.environ.get(name) for name in ("RUNLORE_HOME", "RUNLORE_STORE")}
     os.environ["RUNLORE_HOME"], os.environ["RUNLORE_STORE"] = str(home), made.store
     note("no agent has left a session here: this is the demo. `runlore sync --agent NAME --root FOLDER` looks elsewhere.")
-    return made
+
+    def leave() -> None:
+        for name, value in before.items():
+            os.environ.pop(name, None)
+            os.environ.update({name: value} if value is not None else {})
+        note("a session of yours was stored: from now on the page shows your own")
+
+    return leave
 
 
-def watch(config: Config) -> None:
-    """Goes on reading in the background. Where another process does that already, there is nothing to do."""
+def watch(config: Config, leave: Callable[[], None] | None = None) -> None:
+    """Goes on reading in the background, into the person's own store: with the first session that is there the demo is left. Where
+    another process does that already, there is nothing to do."""
     from ._watch import alone
     from ._watch import watch as go_on
     from .sync import open_for_sync, places, show_pass, sync
 
+    def tell(report: Report) -> None:
+        nonlocal leave
+        show_pass(report)
+        if leave is not None and report.new_sessions:
+            leave()
+            leave = None
+
     try:
         with alone(config.home), open_for_sync(config, dry_run=False) as store:
             run = partial(sync, store, config, agents=(), roots=(), dry_run=False, workers=0)
-            go_on(run, places(config, (), ()), show_pass)
+            go_on(run, places(config, (), ()), tell)
     except StoreBusy:
         note("another `runlore` is watching; this one shows what it stores")
     except RunloreError as error:
