@@ -38,7 +38,16 @@ def test_a_link_on_another_site_may_be_followed(client: Client) -> None:
     assert client.ask("/sessions", sec_fetch_site="cross-site", sec_fetch_mode="navigate").status == 200
 
 
-@pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://localhost.evil.example", "http://localhost:1"])
+FOREIGN = ["http://evil.example", "null", "http://localhost.evil.example", "http://localhost:1", "http://[", ""]
+
+
+@pytest.mark.parametrize("origin", FOREIGN)
+def test_another_origin_reads_nothing_also_where_a_browser_says_no_more_of_itself(origin: str, client: Client) -> None:
+    assert client.ask("/api/v1/sessions", origin=origin).status == 403
+    assert client.ask("/api/v1/sessions", origin=client.url).status == 200
+
+
+@pytest.mark.parametrize("origin", FOREIGN)
 def test_a_form_of_another_site_changes_nothing(origin: str, client: Client) -> None:
     assert client.ask("/logout", "POST", origin=origin).status == 403
     assert client.ask("/logout", "POST", origin=client.url, sec_fetch_site="cross-site").status == 403

@@ -11,7 +11,6 @@ import hashlib
 import hmac
 import ipaddress
 from http.cookies import CookieError, SimpleCookie
-from urllib.parse import urlsplit
 
 import msgspec
 from starlette.datastructures import Headers, MutableHeaders
@@ -111,11 +110,11 @@ def _is_from_us(method: str, headers: Headers, host: str) -> bool:
     """A page of ours, an address that was typed or followed, or a program: never another site's script, picture or form."""
     site, mode = headers.get("sec-fetch-site"), headers.get("sec-fetch-mode")
     origin = headers.get("origin")
+    if origin is not None and origin.lower().partition("://")[2] != host.lower():
+        return False
     if method in SAFE:
         return site in (None, "same-origin", "none") or mode == "navigate"
-    if origin is None:
-        return site in (None, "same-origin")  # A program; browsers send one with everything that changes something.
-    return urlsplit(origin).netloc.lower() == host.lower() and site in (None, "same-origin")
+    return site in (None, "same-origin")  # None: a program, or a browser whose origin was just looked at.
 
 
 def _name(host: str) -> str:
