@@ -273,6 +273,18 @@ def test_a_session_that_runs_grows_before_ones_eyes(browser: Browser, fill) -> N
         assert not here.wrong
 
 
+def test_a_home_without_a_session_is_filled_with_the_first(browser: Browser, home: Path, toy: Toy, fill) -> None:
+    (home / ".toy").mkdir()
+    config = settings.load()
+    settings.make_home(config.home)
+    with closing(open_store(config.store)), serving() as client, watched(browser) as here:
+        here.page.goto(client.url)
+        expect(here.page.get_by_text("Nothing is stored yet")).to_be_visible()
+        fill("first", line(s="first", id="n0", text="the first of all"))
+        expect(here.page.locator("#now")).to_contain_text("the first of all")
+        assert not here.wrong
+
+
 def test_pages_of_many_sessions_work(browser: Browser, fill, loops: Callable[[int], int]) -> None:
     """Ten thousand with `scripts/test --all`."""
     number = loops(10_000)

@@ -9,6 +9,7 @@ import re
 from contextlib import closing
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from markupsafe import Markup
@@ -21,6 +22,7 @@ from runlore.usage import Zone
 from runlore.web._charts import REST, bars, heatmap, stacked
 from runlore.web._kept import Kept
 from runlore.web.used import asked, without_gaps
+from tests.ledgers import call, keep
 from tests.toy import Toy, line
 from tests.web.conftest import SHOP, Client, serving
 
@@ -64,6 +66,7 @@ def test_what_was_just_written_is_running_and_what_fell_silent_may_wait(home: Pa
         page = client.get("/")
     assert "Running now" in page
     assert re.findall(r'<span class="tag \w+" title="[^"]+">(\w+)</span>', page) == ["running", "quiet"]
+    assert "the ahead one" not in page  # A clock that was wrong: it would be the latest for days.
 
 
 def test_days_are_added_up_where_the_person_is(demo: Config) -> None:
@@ -273,3 +276,37 @@ def test_what_came_between_a_page_and_its_listening_is_told_at_once(client: Clie
         connection.request("GET", f"/events?session={SHOP}&events=3", headers={"host": "localhost"})
         told = connection.getresponse()
         assert [told.readline() for _ in range(3)] == [b"retry: 3000\n", b"\n", b"event: changed\n"]
+
+
+@pytest.mark.parametrize("number", ["9" * 5000, "-1", "1e9", "nan", "", "\u0661", "0x1"])
+def test_no_number_in_a_url_is_a_failure_of_ours(client: Client, number: str) -> None:
+    given = quote(number)
+    paths = [
+        *(f"/sessions?{name}={given}" for name in ("page", "min_usd", "since")),
+        *(f"/{path}={given}" for path in ("errors?least", "errors?since", "usage?since")),
+        *(f"/s/{SHOP}?{name}={given}" for name in ("at", "part", "branch")),
+        *(f"/x/{what}/{SHOP}?seq={given}" for what in ("text", "seen", "raw", "image", "markdown")),
+        f"/x/seen/{SHOP}?seq=3&until={given}",
+        f"/export/{SHOP}?first={given}",
+        f"/api/v1/events/{SHOP}?first={given}",
+    ]
+    assert [(path[:60], status) for path in paths if (status := client.ask(path).status) not in (200, 400, 404)] == []
+    with closing(http.client.HTTPConnection("127.0.0.1", client.port, timeout=20)) as connection:
+        connection.request("GET", f"/events?events={given}", headers={"host": "localhost"})
+        told = connection.getresponse()
+        assert told.readline() == b"retry: 3000\n"
+        assert told.readline() == b"\n"
+        if number:
+            assert told.readline() == b"event: changed\n"
+
+
+def test_what_a_wrong_clock_wrote_leaves_no_chart_empty(home: Path, toy: Toy) -> None:
+    now = datetime.now(UTC)
+    config = query_config()
+    with closing(open_store(config.store)) as store:
+        keep(store, [call(f"{days}", f"{days}", ts=now + timedelta(days=days)) for days in (-90, -80, 700)])
+    day = Zone().today(now - timedelta(days=80))
+    with serving() as client:
+        assert f"30 days up to {day}" in client.get("/?show=tokens")
+        assert "no call of these days has a price" in client.get("/")
+        assert f'data-tip="{day}: ' in client.get("/usage?since=all")

@@ -8,6 +8,7 @@ import re
 from contextlib import closing
 from hashlib import sha256
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
@@ -145,4 +146,18 @@ def test_a_session_can_be_taken_from_its_page(client: Client) -> None:
     assert client.get(f"/export/{SHOP}?format=md&first=7&last=7").count("**7. Bash**") == 1
     assert client.get(f"/x/markdown/{SHOP}?seq=8").startswith("**7. Bash**")
     assert client.ask(f"/export/{SHOP}?format=exe").status == 404
+    assert client.ask(f"/export/{SHOP}?first=7&last=3").status == 404
     assert client.ask("/export/nobody").status == 404
+
+
+def test_a_session_with_letters_of_any_language_in_its_id_can_be_taken(home: Path, toy: Toy) -> None:
+    (home / ".toy").mkdir()
+    (home / ".toy/one.jsonl").write_bytes(line(s="Грüße 名", id="n0", text="hello", at=0))
+    config = settings.load()
+    settings.make_home(config.home)
+    with closing(open_store(config.store)) as store:
+        pipeline.sync(store, config)
+    with serving() as client:
+        answer = client.ask(f"/export/{quote('toy:Грüße 名')}?format=md")
+    assert "hello" in answer.text
+    assert answer.headers["content-disposition"] == 'attachment; filename="toy-e-.md"'

@@ -62,10 +62,17 @@ def take(
 ) -> Taken:
     """The blocks that begin between two events, both included. An event that is shown with another brings that one. Raises NotFound."""
     whole = made or outline(store, uid, branch)
+    return Taken(outline=whole, blocks=between(whole, first, last), clean=cleaner(config), store=store)
+
+
+def between(whole: Outline, first: int, last: int | None) -> list[Block]:
+    """The blocks that have an event from `first` to `last`. Raises NotFound, when events were asked for and there are none."""
     chosen = [block for block in whole.blocks if any(first <= seq and (last is None or seq <= last) for seq in block.seqs)]
     if not chosen and (first or last is not None):
-        raise NotFound(f"{uid} has no event from {first} to {'the end' if last is None else last}; its last is {whole.session.last_seq}")
-    return Taken(outline=whole, blocks=chosen, clean=cleaner(config), store=store)
+        session = whole.session
+        until = "the end" if last is None else last
+        raise NotFound(f"{session.session_uid} has no event from {first} to {until}; its last is {session.last_seq}")
+    return chosen
 
 
 def cleaner(config: Config) -> Clean:

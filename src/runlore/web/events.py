@@ -58,7 +58,7 @@ async def events(request: Request) -> Response:
     async def told() -> AsyncIterator[str]:
         last, silent = await run_in_threadpool(look), 0.0
         yield "retry: 3000\n\n"
-        if last is not None and known.isdecimal() and int(known) != last.events:
+        if last is not None and known not in ("", str(last.events)):
             yield _message(last)
         while not request.app.state.is_ending():
             await asyncio.sleep(EVERY_S)

@@ -33,8 +33,9 @@ def find(store: Store, given: dict[str, str], chosen: Filter, now: datetime) -> 
     """Those that keep coming back, or what is known of the error that a text tells of."""
     if "q" in given:
         return recurring.fixes_for(store, given["q"], chosen, now, limit=20)
-    least = int(given["least"]) if given.get("least", "").isdecimal() else 2
-    return recurring.recurring(store, chosen, now, least=min(max(1, least), 1000), limit=SHOWN)
+    text = given.get("least", "")
+    least = int(text) if text.isdecimal() and len(text) < 4 else 2
+    return recurring.recurring(store, chosen, now, least=max(1, least), limit=SHOWN)
 
 
 def known(store: Store, fingerprint: str) -> tuple[Recurring, list[SessionError]]:

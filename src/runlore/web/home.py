@@ -13,7 +13,7 @@ from .. import query, usage
 from .._words import count, short
 from ..config import Config
 from ..export.pages import usd
-from ..model import parse_time
+from ..model import format_time, parse_time
 from ..store import CallFilter, Filter, SessionLine, Store
 from ..usage import Row, Spent, Zone
 from ._charts import Stack, bars, heatmap, stacked
@@ -60,12 +60,10 @@ class Home(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def home(store: Store, config: Config, by: str, now: datetime, zone: Zone) -> Home:
-    today = last = zone.today(now)
-    times = store.call_times()
-    if times is not None and (latest := zone.today(parse_time(times[1]))) <= today - timedelta(days=DAYS):
-        last = latest  # Nothing was used lately: the last time something was says more than an empty chart.
+    today = zone.today(now)
+    last = last_used(store, zone, today)
     first = last - timedelta(days=DAYS - 1)
-    found = usage.daily(store, by, CallFilter(since=zone.midnight(first)), zone=zone)
+    found = usage.daily(store, by, CallFilter(since=zone.midnight(first), until=zone.midnight(today + timedelta(days=1))), zone=zone)
     days = [(first + timedelta(days=n)).isoformat() for n in range(DAYS)]
     named = {day: {row.key or "unknown": row for row in rows} for day, rows in found.items()}
 
@@ -91,9 +89,20 @@ def home(store: Store, config: Config, by: str, now: datetime, zone: Zone) -> Ho
     )
 
 
+def last_used(store: Store, zone: Zone, today: date) -> date:
+    """The day up to which the chart goes. Where nothing was used lately, the last time something was says more than an empty chart; what
+    a wrong clock wrote into the future is no such time."""
+    tomorrow = zone.midnight(today + timedelta(days=1))
+    ((latest,),) = store.rows("select max(ts) from calls where ts < ?", (format_time(tomorrow),))
+    if latest is None or (day := zone.today(parse_time(latest))) > today - timedelta(days=DAYS):
+        return today
+    return day
+
+
 def active(store: Store, now: datetime) -> list[Active]:
     """The sessions of the last day, or the latest there are."""
-    lines = store.sessions(Filter(since=now - RECENT), limit=SHOWN) or store.sessions(Filter(), limit=SHOWN)
+    until = now + RECENT  # Further in the future no clock is right: what it wrote would stand here for years.
+    lines = store.sessions(Filter(since=now - RECENT, until=until), limit=SHOWN) or store.sessions(Filter(until=until), limit=SHOWN)
     found = []
     for line in lines:
         age = now - datetime.fromisoformat(line.ended_at) if line.ended_at else RECENT
@@ -121,6 +130,7 @@ def page(request: Request) -> Response:
             names=query.names(store, [one.session.uid for one in found.active]),
             is_tokens=is_tokens,
             chart=chart,
+            chart_calls=bool(found.daily_tokens.names),
             say=say,
             bars=bars(chart, say, f"{what} on each of the last {DAYS} days by {by}"),
             heat=heatmap(last - timedelta(days=7 * WEEKS - 1), last, begun, lambda number: count(number, "session")),

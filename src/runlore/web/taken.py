@@ -13,7 +13,7 @@ from ..errors import NotFound
 from ..export.html import html
 from ..export.jsonl import jsonl
 from ..export.markdown import markdown
-from ..export.taking import Taken, take
+from ..export.taking import Taken, between, take
 from ._view import lent
 from .session import branch_of, number, outline_of, uid_of
 
@@ -33,7 +33,7 @@ def export(request: Request) -> Response:
     with lent(request) as (store, _):
         uid, branch = uid_of(request, store), branch_of(request)
         first, last = number(request, "first", 0), number(request, "last") if "last" in request.query_params else None
-        outline_of(request, store, uid, branch)  # What is wrong is told before anything is sent.
+        between(outline_of(request, store, uid, branch), first, last)  # What is wrong is told before anything is sent.
 
     def pieces() -> Iterator[bytes]:
         with lent(request) as (store, config):
@@ -41,7 +41,7 @@ def export(request: Request) -> Response:
             for piece in make(taken):
                 yield piece.encode("utf-8", "replace")
 
-    name = re.sub(r"[^\w.-]+", "-", uid)[:80]
+    name = re.sub(r"[^\w.-]+", "-", uid, flags=re.ASCII)[:80]  # A header has no other letters.
     return StreamingResponse(pieces(), media_type=media, headers={"content-disposition": f'attachment; filename="{name}.{kind}"'})
 
 

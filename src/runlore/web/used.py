@@ -111,7 +111,9 @@ def page(request: Request) -> Response:
         found = used(store, config, wanted, now, zone)
         rows = found.report.rows
         is_in_time = wanted.by in ("day", "week", "month", "block")
-        shown = [row for row in (rows[-DAYS:] if is_in_time else rows[:12]) if row.key]
+        today = zone.today(now).isoformat()  # What a wrong clock wrote into the future would leave the chart empty until then.
+        past = [row for row in rows if wanted.by != "day" or (row.key or "") <= today]
+        shown = [row for row in (past[-DAYS:] if is_in_time else rows[:12]) if row.key]
         chart = stacked(without_gaps(wanted.by, [row.key or "" for row in shown]), {row.key or "": {"USD": row.usd} for row in shown})
         return render(
             request,

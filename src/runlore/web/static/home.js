@@ -1,10 +1,14 @@
-// What runs now follows what is written.
+// What runs now follows what is written; a page that has nothing yet is filled with the first session.
 import { $, listen, load } from "./app.js";
 
-listen(`/events?events=${$("#now").dataset.events}`, async () => {
+const isEmpty = () => !$("#now");
+
+listen(`/events?events=${$("#now")?.dataset.events ?? 0}`, async () => {
   try {
     const page = new DOMParser().parseFromString(await load(location.pathname + location.search), "text/html");
-    for (const part of ["#now", ".tiles"]) $(part)?.replaceWith($(part, page));
+    for (const part of isEmpty() ? ["main"] : ["#now", ".tiles", ".bars", ".legend", ".faults"]) {
+      if ($(part, page)) $(part)?.replaceWith($(part, page));
+    }
   } catch {
     // The server is gone, or busy: the next change is told again.
   }
