@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import re
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from runlore import query
+from runlore.config import Config
 from runlore.errors import ModelError
 from runlore.export.pages import marked, session_url, usd
+from runlore.store import open_store
+from runlore.store.retention import Marks
 from runlore.web import _files
 from runlore.web._view import with_query
 from runlore.web.sessions import asked, unfinished
@@ -109,3 +114,16 @@ def test_pieces_of_a_page_are_harmless() -> None:
     assert session_url("toy:a/b?#é", 7) == "/s/toy:a%2Fb%3F%23%C3%A9#7"
     assert with_query({"q": "a&b", "page": "2"}, page=None, sort="cost") == "?q=a%26b&sort=cost"
     assert [usd(value) for value in (None, 0, 0.0042, 0.5, 1234.5)] == ["–", "$0.00", "$0.0042", "$0.50", "$1,234"]
+
+
+def test_what_a_person_marked_is_found_by_it_and_said(client: Client, demo: Config) -> None:
+    assert "#flaky" not in client.get(f"/s/{SHOP}")
+    with closing(open_store(demo.store)) as store:
+        store.mark(SHOP, Marks(pinned=True, tags=("flaky",), note="ask <b>Ada</b>"))
+    for given in ("pinned=1", "tag=flaky"):
+        found = json.loads(client.get(f"/api/v1/sessions?{given}"))
+        assert [one["session"]["uid"] for one in found["sessions"]] == [SHOP]
+    page = client.get(f"/s/{SHOP}")
+    assert '<span class="tag">pinned</span>' in page
+    assert '<a href="/sessions?tag=flaky">#flaky</a>' in page
+    assert "ask &lt;b&gt;Ada&lt;/b&gt;" in page

@@ -35,7 +35,6 @@ class Outlines:
 
 
 def _state(store: Store, uid: str) -> object:
-    """What changes when the session does, its subagents and prices included."""
-    session = query.get(store, uid)
+    """What changes when the session does, its subagents, prices and marks included."""
     below = store.rows("select count(*), sum(events) from sessions where parent_uid = ?", (uid,))
-    return store.url, session.content_hash, session.events, session.last_seq, session.cost.usd, session.title, below
+    return store.url, query.get(store, uid), below

@@ -39,10 +39,12 @@ NAMES = (
     "outcome",
     "quality",
     "machine",
+    "tag",
     "since",
     "until",
     "min_usd",
     "errors",
+    "pinned",
     "subagents",
     "sort",
     "page",
@@ -89,7 +91,7 @@ def asked(params: Mapping[str, str], now: datetime) -> Asked:
     sort = given.get("sort", "ended")
     if sort not in SORTS and sort != "relevance":
         raise ModelError(f"sort={sort!r} is not one of {', '.join(SORTS)}, relevance")
-    plain = {name: given.get(name) for name in ("agent", "repo", "branch", "model", "outcome", "quality", "machine")}
+    plain = {name: given.get(name) for name in ("agent", "repo", "branch", "model", "outcome", "quality", "machine", "tag")}
     since, until = (query.moment(given[name], now) if name in given else None for name in ("since", "until"))
     chosen = Filter(
         since=since,
