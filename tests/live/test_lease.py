@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from runlore._os import is_locked, lock, try_lock
 from runlore.errors import LeaseLost, SessionBusy
 from runlore.live import SessionStore, _lease
-from runlore.live._os import is_locked, lock, try_lock
 from runlore.live.log import LiveSession
 
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from runlore._os import try_lock
 from runlore.errors import LogError, SessionBusy
 from runlore.live import SessionStore, _file, _index
 from runlore.live._file import Durability
-from runlore.live._os import try_lock
 from runlore.model import LogRecord
 
 

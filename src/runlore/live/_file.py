@@ -20,10 +20,10 @@ from typing import Any, Literal
 
 import msgspec
 
+from .._os import O_BINARY, lock, sync, sync_folder, unlock
 from ..errors import Conflict, LogError, SessionNotFound
 from ..model import LogRecord
 from . import _line
-from ._os import O_BINARY, lock, sync, sync_folder, unlock
 from ._reader import LogReader
 
 Durability = Literal["process", "power"]

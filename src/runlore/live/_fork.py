@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from .._os import O_BINARY, sync, sync_folder
 from ..errors import LogError
 from ..model import LogRecord
 from . import _line
 from ._ledger import TYPES as LEDGER
-from ._os import O_BINARY, sync, sync_folder
 from ._reader import LOG
 from ._tree import NODES
 from .outputs import FOLDER as OUTPUTS

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import msgspec
 
+from .._os import O_BINARY, is_locked, lock, unlock
 from ..errors import LeaseLost, LogError, SessionBusy
 from ..model import LogRecord
 from ._file import LogFile
-from ._os import O_BINARY, is_locked, lock, unlock
 
 RECORD = "lease"
 PREFIX = "lease-"

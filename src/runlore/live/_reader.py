@@ -12,10 +12,10 @@ from pathlib import Path
 
 import msgspec
 
+from .._os import O_BINARY, read_at
 from ..errors import LogError, SessionNotFound
 from ..model import LogRecord
 from . import _line
-from ._os import O_BINARY, read_at
 
 LOG = "log.jsonl"
 CHUNK = 1 << 17

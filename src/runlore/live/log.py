@@ -14,12 +14,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from .._os import sync_folder
 from ..config import load as load_config
 from ..config import make_home
 from ..errors import Conflict, InvalidId, LogError, SessionNotFound
 from ._file import Durability
 from ._index import Index, SessionInfo
-from ._os import sync_folder
 from ._reader import LOG, Problem
 from .session import Branch, LiveSession, Recovery
 
