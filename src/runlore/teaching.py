@@ -7,15 +7,18 @@ configuration says.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext, suppress
 from datetime import datetime, timedelta
 
 import msgspec
 
 from . import mining, query
+from ._text import clean as strip
+from ._text import one_line
 from .config import Config
 from .errors import ModelError, NotFound
-from .lessons import Lesson, curate, rank, retro
+from .lessons import EVIDENCE, Lesson, curate, deliver, forgotten, rank, retro
 from .lessons.retro import Retro, SkillSeen
 from .lessons.shelf import Broken, Shelf
 from .model import format_time
@@ -26,12 +29,17 @@ replace = msgspec.structs.replace
 FOLDER = "lessons"
 LONGEST = 4_000
 """Characters of what somebody writes."""
+SCOPE = ("agent", "repo", "path", "tool")
+WORDS = ("problem", "resolution", "notes", "why", *SCOPE)
+"""Fields that people and agents write."""
 
 
 class Proposed(msgspec.Struct, frozen=True, kw_only=True):
     """What a look at the store has changed."""
 
     changed: list[Lesson]
+    new: list[str]
+    """The ids of those that were not there before."""
     broken: list[Broken]
 
 
@@ -49,13 +57,15 @@ def propose(store: Store, config: Config, now: datetime, *, dry_run: bool = Fals
     from .mine.patterns import find
 
     shelf = shelf_of(config)
-    known, broken = shelf.read()
     cases = mining.cases(store, config, Filter(parents_only=False))
-    gate = gate_of(config)
-    changed = curate.propose(find(cases), {case.uid: case for case in cases}, known, gate, now)
-    for lesson in changed if not dry_run else ():
-        shelf.put(lesson)
-    return Proposed(changed=changed, broken=broken)
+    patterns, by_uid = find(cases), {case.uid: case for case in cases}
+    with nullcontext() if dry_run else shelf.held():
+        known, broken = shelf.read()
+        changed = curate.propose(patterns, by_uid, known, gate_of(config), now)
+        for lesson in changed if not dry_run else ():
+            shelf.put(lesson)
+    ids = {one.id for one in known}
+    return Proposed(changed=changed, new=[one.id for one in changed if one.id not in ids], broken=broken)
 
 
 def write(
@@ -71,22 +81,22 @@ def write(
     **scope: str,
 ) -> Lesson:
     """A lesson by hand, as a proposal. Raises ModelError without words or evidence, NotFound for evidence that there is not."""
-    from .export.taking import cleaner
-
-    clean = cleaner(config)
+    clean = _cleaner(config)
     problem, resolution = clean(problem[:LONGEST]).strip(), clean(resolution[:LONGEST]).strip()
     if not problem or not resolution:
         raise ModelError("a lesson needs a problem and what to do about it")
     if not evidence:
         raise ModelError("a lesson needs evidence: an event as uid#seq, or a session")
-    cited = [_cited(store, ref) for ref in evidence]
+    cited = [_cited(store, ref) for ref in evidence[:EVIDENCE]]
+    scope = {name: one_line(clean(value[:LONGEST])) for name, value in scope.items()}
     lesson = curate.written(problem, resolution, cited, now, by=by, fingerprint=_fingerprint(error), **scope)
     shelf = shelf_of(config)
-    try:
-        return shelf.get(lesson.id)  # It is there already, perhaps decided on: saying it twice changes nothing.
-    except NotFound:
-        shelf.put(lesson)
-        return lesson
+    with shelf.held():
+        try:
+            return shelf.get(lesson.id)  # It is there already, perhaps decided on: saying it twice changes nothing.
+        except NotFound:
+            shelf.put(lesson)
+            return lesson
 
 
 def _cited(store: Store, ref: str) -> str:
@@ -110,6 +120,89 @@ def _fingerprint(error: str) -> str:
     return found.fingerprint if found else ""
 
 
+# ── decisions ────────────────────────────────────────────────────────────────────────────────────────────────────────
+def decide(config: Config, names: Sequence[str], status: str, now: datetime, *, why: str = "") -> list[Lesson]:
+    """What a person decides on these lessons. One that is approved takes the place of what it supersedes."""
+    shelf, why = shelf_of(config), _cleaner(config)(why[:LONGEST])
+    with shelf.held():
+        made = [curate.decide(shelf.get(name), status, now, why=why) for name in names]
+        for one in made:
+            shelf.put(one)
+            with suppress(NotFound):  # A team may have taken the older one out of its folder.
+                if status == "approved" and one.supersedes:
+                    old = curate.decide(shelf.get(one.supersedes), "superseded", now)
+                    shelf.put(replace(old, superseded_by=one.id))
+    return made
+
+
+def edit(config: Config, before: Lesson, after: Lesson) -> Lesson:
+    """What a person has changed in a lesson, put into it as it is now: it may have been decided on while an editor was open."""
+    names = [name for name in Lesson.__struct_fields__ if name != "id" and getattr(before, name) != getattr(after, name)]
+    clean = _cleaner(config)
+    changed = {name: clean(getattr(after, name)) if name in WORDS else getattr(after, name) for name in names}
+    if "resolution" in changed:  # What sessions did before and since says nothing about advice that is new.
+        changed = {**changed, "key": "", "kept": 0, "broken": 0}
+    shelf = shelf_of(config)
+    with shelf.held():
+        made = replace(shelf.get(before.id), **changed, edited=True)
+        shelf.put(made)
+    return made
+
+
+def merge(config: Config, name: str, into: str, now: datetime) -> tuple[Lesson, Lesson]:
+    """Both as they are afterwards. They must not be the same."""
+    shelf = shelf_of(config)
+    with shelf.held():
+        one, other = shelf.get(name), shelf.get(into)
+        assert one.id != other.id
+        made = curate.merged(one, other, now)
+        for changed in reversed(made):  # The one that stays first: killed in between, nothing is lost.
+            shelf.put(changed)
+    return made
+
+
+def _cleaner(config: Config) -> Callable[[str], str]:
+    """Secrets out of what a person writes, and whatever a terminal would obey."""
+    from .export.taking import cleaner
+
+    redact = cleaner(config)
+    return lambda text: strip(redact(text))
+
+
+def forget(store: Store, config: Config, uids: Iterable[str], now: datetime, *, dry_run: bool = False) -> list[Lesson]:
+    """Takes out of the lessons what they have of these sessions, and the notes on what these were told; gives back the lessons as they
+    were. To be done before the sessions leave the store: only they know what was theirs."""
+    shelf, names = shelf_of(config), set(uids)
+    with nullcontext() if dry_run else shelf.held():
+        known, _ = shelf.read()
+        gone = {uid: forgotten.Gone(store.digest(uid), tuple(_texts(store, uid, known))) for uid in sorted(names)} if known else {}
+        found = forgotten.touched(known, gone)
+        if found and not dry_run:
+            from .mine.patterns import find
+
+            left = [case for case in mining.cases(store, config, Filter(parents_only=False)) if case.uid not in names]
+            made = curate.drafts(find(left), {case.uid: case for case in left}, gate_of(config))
+            drafts = [draft for draft, _, _ in made if draft]
+            for lesson in found:
+                kept = forgotten.without(lesson, gone, drafts, now)
+                if kept is None:
+                    shelf.drop(lesson.id)
+                else:
+                    shelf.put(kept)
+    if not dry_run:
+        deliver.forget(config.home, names)
+    return found
+
+
+def _texts(store: Store, uid: str, known: Iterable[Lesson]) -> Iterable[str]:
+    """Of the events of this session that lessons cite."""
+    from .export.outline import bodies_of
+
+    refs = (query.split_name(ref) for one in known for ref in one.evidence if forgotten.uid_of(ref) == uid)
+    return bodies_of(store, uid, (seq for _, seq in refs if seq is not None)).values()
+
+
+# ── telling ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 def told_of(
     config: Config,
     now: datetime,

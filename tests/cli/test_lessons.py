@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from contextlib import closing
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from runlore import config as settings
+from runlore import teaching
 from runlore.digest.errors import signature
 from runlore.lessons import Lesson, deliver
 from runlore.lessons.shelf import Shelf
@@ -209,6 +212,61 @@ def fingerprint_of(name: str) -> str:
     found = signature(ERRORS[name])
     assert found is not None
     return found.fingerprint
+
+
+def test_forgetting_a_session_reaches_lessons_and_the_notes_on_what_was_told(run: Run, home: Path, met: None, shelf: Shelf) -> None:
+    run("lessons", "propose")
+    [made] = shelf.read()[0]
+    run("lessons", "approve", made.id)
+    place, now = home / ".runlore", datetime(2026, 9, 1, tzinfo=UTC)
+    for name in ("s0", "s1"):
+        deliver.note(place, "text", now, agent="toy", session=name, repo="", lessons=(made.id,))
+    assert json.loads(run("forget", "toy:s0", "--json").stdout)["lessons"] == [made.id]
+    assert len(shelf.get(made.id).evidence) == 3
+    assert (
+        f"1 lesson has words or evidence of these, which went as well; what you decided stays: {made.id}"
+        in run("forget", "toy:s0", "--yes").stderr
+    )
+    left = shelf.get(made.id)
+    assert (left.status, left.helped, "toy:s0" in str(left.evidence)) == ("approved", 2, False)
+    assert [one.session for one in deliver.read(place)] == ["s1"]
+    assert b"s0" not in (place / deliver.NOTES).read_bytes()
+    run("forget", "toy:s1", "toy:s2", "--yes")
+    gone = shelf.get(made.id)
+    assert (gone.status, gone.resolution, gone.evidence) == ("approved", "", ())
+    assert "KeyError" not in (shelf.folder / f"{made.id}.md").read_text()
+    assert "lesson" not in run("forget", "toy:s3", "--yes").stderr
+
+
+def test_two_that_decide_at_once_lose_nothing(run: Run, shelf: Shelf) -> None:
+    shelf.put(lesson("abc"))
+    before = shelf.get("abc")
+    run("lessons", "approve", "abc", "--why", "seen it")
+    made = teaching.edit(settings.load(), before, msgspec.structs.replace(before, resolution="do that"))
+    assert (made.status, made.why, made.resolution, made.edited) == ("approved", "seen it", "do that", True)
+    assert shelf.get("abc") == made
+
+
+def test_a_proposal_waits_for_who_is_deciding(home: Path, met: None, shelf: Shelf) -> None:
+    code = "from runlore.cli import main; import sys; sys.argv = ['runlore', 'lessons', 'propose']; main()"
+    with shelf.held():
+        other = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        with pytest.raises(subprocess.TimeoutExpired):
+            other.wait(3)
+        assert shelf.read() == ([], [])
+    assert other.wait(60) == 0
+    assert len(shelf.read()[0]) == 1
+
+
+def test_secrets_in_what_a_person_writes_are_not_kept(run: Run, shelf: Shelf) -> None:
+    secret = "ghp_" + "R7kQ2mZx9LpW4vTn8YcB1sDf6HgJ3eUa0iOw"
+    shelf.put(lesson("abc"))
+    run("lessons", "edit", "abc", "--resolution", f"log in with {secret}", "--repo", "acme/\x1b[31mshop")
+    run("lessons", "approve", "abc", "--why", f"because of {secret}")
+    text = (shelf.folder / "abc.md").read_text()
+    assert secret not in text
+    assert text.count("[redacted:") == 2
+    assert shelf.get("abc").repo == "acme/shop"
 
 
 def test_there_is_nothing_to_measure_without_a_store(run: Run) -> None:

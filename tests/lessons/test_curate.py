@@ -139,3 +139,36 @@ def test_nothing_that_may_be_told_is_without_evidence_on_a_fleet_with_everything
         for ref in one.evidence:
             uid, _, seq = ref.partition("#")
             assert 0 <= int(seq) <= by_uid[uid].digest.covers.last_seq
+
+
+def test_a_lesson_in_a_persons_words_is_not_doubted_for_what_sessions_did() -> None:
+    cases = fleet(1, 40, {"recovery": [2, 9, 20, 30, 35, 38]})
+    made = about(proposed(cases), "vite")
+    own = msgspec.structs.replace(made, id="0own", by="person", status="approved", key="", decided_at=cases[0].at)
+    [found] = [one for one in [own, *proposed(cases, [own])] if one.id == "0own"]
+    assert (found.kept, found.broken, found.is_doubted) == (0, 0, False)
+
+
+def test_a_session_that_got_over_an_error_nobody_knows_how_contradicts_nothing() -> None:
+    cases = fleet(1, 40, {"recovery": [2, 9, 20, 30, 35, 38]})
+    approved = msgspec.structs.replace(about(proposed(cases), "vite"), status="approved", decided_at=cases[0].at)
+    for n, is_over in ((30, True), (35, False)):
+        fixes = tuple(
+            msgspec.structs.replace(fix, fixed_seq=fix.fixed_seq if is_over else None, steps=(), confidence=0.0)
+            for fix in cases[n].digest.fixes
+        )
+        cases[n] = msgspec.structs.replace(cases[n], digest=msgspec.structs.replace(cases[n].digest, fixes=fixes))
+    found = about(proposed(cases, [approved]), "vite")
+    assert (found.kept, found.broken) == (4, 1)
+
+
+def test_what_was_merged_into_a_lesson_stays_its_evidence() -> None:
+    cases = fleet(1, 40, {"recovery": [2, 9, 20], "correction": [3, 8, 14]})
+    one, into = (about(proposed(cases), word) for word in ("pnpm", "vite"))
+    gone, kept = merged(one, decide(into, "approved", NOW), NOW)
+    assert kept.merged == (one.id,)
+    assert len(kept.evidence) == 6
+    more = fleet(1, 40, {"recovery": [2, 9, 20, 35], "correction": [3, 8, 14, 25]})
+    [now] = proposed(more, [gone, kept])
+    assert (now.id, len(now.evidence), now.sessions) == (kept.id, 8, 8)
+    assert proposed(more, [gone, now]) == []

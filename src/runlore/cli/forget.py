@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from .. import config, query
+from .. import config, query, teaching
 from .. import store as stores
 from ..errors import NotFound
 from ..store import Filter, SessionLine
@@ -40,21 +40,25 @@ def command(sessions: tuple[str, ...], chosen: Filter, yes: bool, is_json: bool)
         copies = store.copies_of(line.uid for line in lines)
         if not is_json and lines:
             echo("\n".join(ls.as_table(store, lines)))
+        lessons = teaching.forget(store, setting, [line.uid for line in lines], datetime.now(UTC), dry_run=True)
     if yes and lines:
         erase(setting, lines)
-    report(lines, copies, yes, is_json)
+    report(lines, copies, [lesson.id for lesson in lessons], yes, is_json)
 
 
 def erase(setting: config.Config, lines: list[SessionLine]) -> None:
+    """The lessons first: killed in between, the sessions are still there to be forgotten."""
+    uids, now = [line.uid for line in lines], datetime.now(UTC)
     with closing(stores.open_store(setting.store)) as store:
-        store.forget([line.uid for line in lines], datetime.now(UTC))
+        teaching.forget(store, setting, uids, now)
+        store.forget(uids, now)
 
 
-def report(lines: list[SessionLine], copies: list[str], is_done: bool, is_json: bool) -> None:
+def report(lines: list[SessionLine], copies: list[str], lessons: list[str], is_done: bool, is_json: bool) -> None:
     events, source_bytes = sum(line.events for line in lines), sum(line.source_bytes for line in lines)
     if is_json:
-        uids = [line.uid for line in lines]
-        write_json({"dry_run": not is_done, "sessions": uids, "events": events, "source_bytes": source_bytes, "copies": copies})
+        about = {"dry_run": not is_done, "sessions": [line.uid for line in lines], "events": events, "source_bytes": source_bytes}
+        write_json({**about, "copies": copies, "lessons": lessons})
         return
     if not lines:
         note("no session matches; nothing to forget")
@@ -67,4 +71,8 @@ def report(lines: list[SessionLine], copies: list[str], is_done: bool, is_json: 
     if copies:
         others = f"{count(len(copies), 'other session')} {'shows' if len(copies) == 1 else 'show'} parts of these as copies"
         note(f"{others}; those parts {'went' if is_done else 'go'} as well: {', '.join(map(one_line, copies))}")
+    if lessons:
+        what = f"{count(len(lessons), 'lesson')} {'has' if len(lessons) == 1 else 'have'} words or evidence of these"
+        note(f"{what}, which {'went' if is_done else 'go'} as well; what you decided stays: {', '.join(lessons)}")
+        note("A file that `runlore lessons render` wrote them into has them until it is rendered again.")
     note("The agents' own files stay as they are. To keep a folder or repository out from the start: [exclude] in config.toml.")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
-from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,8 +17,7 @@ import msgspec
 
 from .. import config as settings
 from .. import teaching
-from ..errors import NotFound
-from ..lessons import Lesson, curate, rank
+from ..lessons import Lesson, rank
 from ..lessons.shelf import text_of
 from . import _click as click
 from ._options import AgentName, as_json, as_json_list, open_store
@@ -144,10 +142,9 @@ def propose(dry_run: bool, is_json: bool) -> None:
     With --json an object: new, changed (ids), lessons.
     """
     with open_store() as (store, setting):
-        known = {one.id for one in teaching.shelf_of(setting).read()[0]}
         made = teaching.propose(store, setting, datetime.now(UTC), dry_run=dry_run)
-    new = [one for one in made.changed if one.id not in known]
-    renewed = [one.id for one in made.changed if one.id in known]
+    new = [one for one in made.changed if one.id in made.new]
+    renewed = [one.id for one in made.changed if one.id not in made.new]
     for one in made.broken:
         warn(one_line(f"{one.file} is no lesson: {one.reason}"))
     if is_json:
@@ -161,17 +158,7 @@ def propose(dry_run: bool, is_json: bool) -> None:
 
 def decided(status: str, lessons: tuple[str, ...], why: str, is_json: bool) -> None:
     setting = settings.load()
-    shelf = teaching.shelf_of(setting)
-    found = [shelf.get(name) for name in lessons]
-    made = [curate.decide(one, status, datetime.now(UTC), why=why) for one in found]
-    for one in made:
-        shelf.put(one)
-        # A team may have taken the older one out of its folder.
-        with suppress(NotFound):
-            if status == "approved" and one.supersedes:
-                old = curate.decide(shelf.get(one.supersedes), "superseded", datetime.now(UTC))
-                shelf.put(msgspec.structs.replace(old, superseded_by=one.id))
-    tell(made, setting, is_json)
+    tell(teaching.decide(setting, lessons, status, datetime.now(UTC), why=why), setting, is_json)
 
 
 def tell(made: list[Lesson], setting: settings.Config, is_json: bool) -> None:
@@ -213,8 +200,7 @@ def edit(lesson: str, problem: str | None, resolution: str | None, is_json: bool
     With --json an array with the lesson.
     """
     setting = settings.load()
-    shelf = teaching.shelf_of(setting)
-    found = shelf.get(lesson)
+    found = teaching.shelf_of(setting).get(lesson)
     given = {name: value for name, value in {"problem": problem, "resolution": resolution, **scope}.items() if value is not None}
     if not given:
         from ..lessons.shelf import lesson_of
@@ -224,11 +210,9 @@ def edit(lesson: str, problem: str | None, resolution: str | None, is_json: bool
             note("nothing was changed")
             return
         changed = lesson_of(text)
-        made = msgspec.structs.replace(changed, id=found.id, edited=True)
     else:
-        made = msgspec.structs.replace(found, **{name: clean(value) for name, value in given.items()}, edited=True)
-    shelf.put(made)
-    tell([made], setting, is_json)
+        changed = msgspec.structs.replace(found, **given)
+    tell([teaching.edit(setting, found, changed)], setting, is_json)
 
 
 @command.command()
@@ -244,13 +228,9 @@ def merge(lesson: str, into: str, is_json: bool) -> None:
     """
     setting = settings.load()
     shelf = teaching.shelf_of(setting)
-    one, other = shelf.get(lesson), shelf.get(into)
-    if one.id == other.id:
+    if shelf.get(lesson).id == shelf.get(into).id:
         raise click.UsageError("these are the same lesson")
-    made = curate.merged(one, other, datetime.now(UTC))
-    for changed in reversed(made):  # The one that stays first: killed in between, nothing is lost.
-        shelf.put(changed)
-    tell(list(made), setting, is_json)
+    tell(list(teaching.merge(setting, lesson, into, datetime.now(UTC))), setting, is_json)
 
 
 @command.command()

@@ -62,6 +62,8 @@ class Lesson(msgspec.Struct, frozen=True, kw_only=True):
     """By a person: then its words stay as they are."""
     supersedes: str = ""
     superseded_by: str = ""
+    merged: tuple[str, ...] = ()
+    """Lessons that said the same, and gave it their evidence."""
     notes: str = ""
     """What else stands in the file."""
     extra: dict[str, Any] = {}

@@ -43,14 +43,19 @@ def propose(patterns: Iterable[Pattern], cases: Mapping[str, Case], known: Seque
     """The lessons that are new, or of which something has changed."""
     at = format_time(now)
     by_id = {lesson.id: lesson for lesson in known}
-    changed: dict[str, Lesson] = {}
-    for draft, ends in drafts(patterns, cases, gate):
-        old = by_id.get(draft.id) or _same_words(draft, known)
-        made = [_renewed(old, draft)] if old else _proposed(draft, known, at, gate)
-        for lesson in _recounted({**{one.id: one for one in known}, **{one.id: one for one in made}}.values(), draft, ends):
-            if lesson != by_id.get(lesson.id):
-                changed[lesson.id] = lesson
-    return list(changed.values())
+    current = dict(by_id)
+    every = list(drafts(patterns, cases, gate))
+    made_now = [draft for draft, _, _ in every if draft]
+    for draft, fingerprint, ends in every:
+        if draft is not None:
+            old = by_id.get(draft.id) or _same_words(draft, known)
+            made = [_renewed(old, _with_merged(draft, old, made_now, by_id))] if old else _proposed(draft, known, at, gate)
+            current.update((one.id, one) for one in made)
+        for lesson in current.values() if fingerprint else ():
+            if lesson.fingerprint == fingerprint and lesson.status == "approved":
+                keys = {lesson.key, *(by_id[name].key for name in lesson.merged if name in by_id)} - {""}
+                current[lesson.id] = _recounted(lesson, keys, ends)
+    return [lesson for name, lesson in current.items() if lesson != by_id.get(name)]
 
 
 def _proposed(draft: Lesson, known: Sequence[Lesson], at: str, gate: Gate) -> list[Lesson]:
@@ -89,15 +94,27 @@ def _same_words(draft: Lesson, known: Iterable[Lesson]) -> Lesson | None:
     return None
 
 
-def _recounted(lessons: Iterable[Lesson], draft: Lesson, ends: Sequence[End]) -> Iterator[Lesson]:
-    """The same, and for those that were approved for this error how sessions went since."""
-    for lesson in lessons:
-        if lesson.status == "approved" and lesson.fingerprint and lesson.fingerprint == draft.fingerprint:
-            since = [end for end in ends if end.at > lesson.decided_at]
-            kept = len({end.root for end in since if end.key == lesson.key})
-            yield replace(lesson, kept=kept, broken=len({end.root for end in since}) - kept)
-        else:
-            yield lesson
+def _with_merged(draft: Lesson, old: Lesson, drafts: Sequence[Lesson], known: Mapping[str, Lesson]) -> Lesson:
+    """With the evidence of the lessons that were merged into this one, as it is today."""
+    for other in (known[name] for name in old.merged if name in known):
+        draft = _joined(draft_of(other, drafts) or other, draft)
+    return draft
+
+
+def draft_of(lesson: Lesson, drafts: Iterable[Lesson]) -> Lesson | None:
+    """The draft of today that a lesson would be made from."""
+    return next((one for one in drafts if one.id == lesson.id or _same_words(one, [lesson])), None)
+
+
+def _recounted(lesson: Lesson, keys: set[str], ends: Sequence[End]) -> Lesson:
+    """With how sessions went since the decision. Of one in a person's own words nobody can say which sessions did what it says; nor of a
+    session that got over the error for a reason that is not known."""
+    if not keys:
+        return replace(lesson, kept=0, broken=0)
+    since = [end for end in ends if end.at > (lesson.decided_at or lesson.made_at)]
+    kept = {end.root for end in since if end.key in keys}
+    broken = {end.root for end in since if end.key or not end.is_over} - kept
+    return replace(lesson, kept=len(kept), broken=len(broken))
 
 
 # ── drafts ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -109,22 +126,21 @@ class End(msgspec.Struct, frozen=True):
     ref: str
     key: str = ""
     fix: Fix | None = None
+    is_over: bool = False
 
 
-def drafts(patterns: Iterable[Pattern], cases: Mapping[str, Case], gate: Gate) -> Iterator[tuple[Lesson, Sequence[End]]]:
-    """What the patterns come to, each with how its error ended everywhere."""
+def drafts(patterns: Iterable[Pattern], cases: Mapping[str, Case], gate: Gate) -> Iterator[tuple[Lesson | None, str, Sequence[End]]]:
+    """What the patterns come to; and each error that they are about, with how it ended everywhere."""
     by_error: dict[str, list[Pattern]] = {}
     for pattern in patterns:
         if pattern.type in ERRORS:
             by_error.setdefault(pattern.locus.rpartition("\0")[2], []).append(pattern)
         elif pattern.type == "correction" and _passes(pattern, gate):
-            yield _of_correction(pattern), ()
+            yield _of_correction(pattern), "", ()
     for fingerprint, about in by_error.items():
         if any(_passes(pattern, gate) for pattern in about):
             ends = _ends(fingerprint, {uid for pattern in about for uid in pattern.uids}, cases)
-            made = _of_error(fingerprint, about, ends, gate)
-            if made is not None:
-                yield made, ends
+            yield _of_error(fingerprint, about, ends, gate), fingerprint, ends
 
 
 def _passes(pattern: Pattern, gate: Gate) -> bool:
@@ -193,7 +209,8 @@ def _ends(fingerprint: str, uids: Iterable[str], cases: Mapping[str, Case]) -> l
             continue
         fix = next((one for one in case.digest.fixes if one.fingerprint == fingerprint and _says_what(one, error)), None)
         seq = fix.steps[0].seq if fix else error.last_seq
-        found.append(End(case.root, case.at, f"{uid}#{seq}", key_of(fix) if fix else "", fix))
+        is_over = any(one.fingerprint == fingerprint and one.fixed_seq is not None for one in case.digest.fixes)
+        found.append(End(case.root, case.at, f"{uid}#{seq}", key_of(fix) if fix else "", fix, is_over))
     return found
 
 
@@ -242,15 +259,9 @@ def decide(lesson: Lesson, status: str, now: datetime, *, by: str = "person", wh
 
 def merged(one: Lesson, into: Lesson, now: datetime) -> tuple[Lesson, Lesson]:
     """Two that say the same: the first gives its evidence to the second, and is superseded by it."""
-    evidence = tuple(dict.fromkeys((*into.evidence, *one.evidence)))
-    sessions = len({ref.partition("#")[0] for ref in evidence})
     kept = replace(
-        into,
-        evidence=evidence[:EVIDENCE],
-        signals=into.signals + one.signals,
-        sessions=max(into.sessions, one.sessions, sessions),
-        helped=max(into.helped, one.helped),
-        last_at=max(into.last_at, one.last_at),
+        _joined(one, into),
+        merged=tuple(dict.fromkeys((*into.merged, one.id, *one.merged))),
         repo=into.repo if into.repo == one.repo else "",
         agent=into.agent if into.agent == one.agent else "",
         path=into.path if into.path == one.path else "",
@@ -258,6 +269,20 @@ def merged(one: Lesson, into: Lesson, now: datetime) -> tuple[Lesson, Lesson]:
         fingerprint=into.fingerprint or one.fingerprint,
     )
     return replace(decide(one, "superseded", now), superseded_by=into.id), kept
+
+
+def _joined(one: Lesson, into: Lesson) -> Lesson:
+    """The second, with the evidence of both."""
+    evidence = tuple(dict.fromkeys((*into.evidence, *one.evidence)))
+    sessions = len({ref.partition("#")[0] for ref in evidence})
+    return replace(
+        into,
+        evidence=evidence[:EVIDENCE],
+        signals=into.signals + one.signals,
+        sessions=max(into.sessions, one.sessions, sessions),
+        helped=max(into.helped, one.helped),
+        last_at=max(into.last_at, one.last_at),
+    )
 
 
 def written(problem: str, resolution: str, evidence: Sequence[str], now: datetime, **fields: str) -> Lesson:

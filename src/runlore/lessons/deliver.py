@@ -6,7 +6,9 @@ Hooks are in a hurry: no store is asked here, and little is imported. The note i
 from __future__ import annotations
 
 import os
+from collections.abc import Container
 from datetime import datetime
+from functools import cache
 from pathlib import Path
 
 import msgspec
@@ -116,6 +118,21 @@ def read(home: Path) -> list[Delivered]:
     return _lines(home, LARGEST * 2)
 
 
+def forget(home: Path, uids: Container[str]) -> None:
+    """Blanks the notes on these sessions, each where it stands: hooks go on appending, and a file written anew would lose their lines."""
+    try:
+        with open(home / NOTES, "r+b") as file:
+            place = 0
+            for line in file.read(LARGEST * 2).split(b"\n"):
+                note = _note(line)
+                if note and note.uid in uids:
+                    file.seek(place)
+                    file.write(b" " * len(line))
+                place += len(line) + 1
+    except FileNotFoundError:
+        return
+
+
 def _lines(home: Path, most: int) -> list[Delivered]:
     try:
         with open(home / NOTES, "rb") as file:
@@ -124,11 +141,16 @@ def _lines(home: Path, most: int) -> list[Delivered]:
             data = file.read(most)
     except OSError:
         return []
-    found = []
-    decoder = msgspec.json.Decoder(Delivered)
-    for line in data.split(b"\n"):
-        try:
-            found.append(decoder.decode(line))
-        except msgspec.MsgspecError:
-            continue
-    return found
+    return [note for line in data.split(b"\n") if (note := _note(line))]
+
+
+def _note(line: bytes) -> Delivered | None:
+    try:
+        return _decoder().decode(line)
+    except msgspec.MsgspecError:
+        return None
+
+
+@cache
+def _decoder() -> msgspec.json.Decoder[Delivered]:
+    return msgspec.json.Decoder(Delivered)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,25 @@ class Shelf:
         check_name(lesson.id)
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         replace_file(self.folder / f"{lesson.id}.md", text_of(lesson).encode("utf-8", "replace"))
+
+    def drop(self, name: str) -> None:
+        """Takes it away. One that is gone already is no error."""
+        check_name(name)
+        (self.folder / f"{name}.md").unlink(missing_ok=True)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Held from reading a lesson until it is written again: what another process decided in between would be lost. Waits for it."""
+        from .._os import O_BINARY, lock
+
+        self.folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # Beside the folder, which a team may keep under version control.
+        place = os.open(self.folder.with_name(f"{self.folder.name}.lock"), os.O_CREAT | os.O_RDWR | O_BINARY, 0o600)
+        try:
+            lock(place)
+            yield
+        finally:
+            os.close(place)
 
     def _names(self) -> Iterator[str]:
         try:

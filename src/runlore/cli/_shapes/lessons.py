@@ -23,6 +23,7 @@ class Lesson(Value):
     kept: sessions after the decision that the resolution held in
     broken: and those that went another way
     edited: by a person: its words stay
+    merged: lessons that gave it their evidence
     notes: what else stands in the file
     extra: fields of the file that this version does not know
     score: what it is ranked by; it sinks with time
@@ -57,6 +58,7 @@ class Lesson(Value):
     edited: bool
     supersedes: str
     superseded_by: str
+    merged: list[str]
     notes: str
     extra: dict[str, Any]
     score: Number

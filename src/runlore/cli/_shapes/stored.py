@@ -133,6 +133,7 @@ class Forget(Value):
     """What was removed, or would be.
 
     copies: other sessions that show parts of these
+    lessons: ids of those that rest on these, or quote them
     """
 
     dry_run: bool
@@ -140,6 +141,7 @@ class Forget(Value):
     events: int
     source_bytes: int
     copies: list[str]
+    lessons: list[str]
 
 
 class Autostart(Value):

@@ -1,0 +1,97 @@
+"""What lessons lose when a session that they rest on is forgotten, and what they keep."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import msgspec
+import pytest
+
+from runlore.lessons import Lesson
+from runlore.lessons.curate import Gate, decide, drafts
+from runlore.lessons.forgotten import GONE, Gone, touched, without
+from runlore.mine import Case
+from runlore.mine.patterns import find
+from tests.lessons.test_curate import about, proposed
+from tests.mine.fleet import fleet
+
+NOW = datetime(2026, 11, 1, tzinfo=UTC)
+replace = msgspec.structs.replace
+
+
+def after(lesson: Lesson, cases: list[Case], *uids: str, texts: tuple[str, ...] = ()) -> Lesson | None:
+    """The lesson when these sessions are forgotten."""
+    by_uid = {case.uid: case for case in cases}
+    gone = {uid: Gone(by_uid[uid].digest if uid in by_uid else None, texts) for uid in uids}
+    left = [case for case in cases if case.uid not in uids]
+    made = [draft for draft, _, _ in drafts(find(left), {case.uid: case for case in left}, Gate()) if draft]
+    return without(lesson, gone, made, NOW)
+
+
+def with_step(case: Case, summary: str) -> Case:
+    """With another fix, as surely known as can be: so it is the one that is told."""
+    fixes = tuple(replace(fix, steps=(replace(fix.steps[0], summary=summary),), confidence=1.0) for fix in case.digest.fixes)
+    return replace(case, digest=replace(case.digest, fixes=fixes))
+
+
+def test_words_and_evidence_come_from_the_sessions_that_are_left() -> None:
+    cases = fleet(1, 30, {"recovery": [2, 9, 20]})
+    cases[9] = with_step(cases[9], "npm install secret-project")
+    lesson = decide(about(proposed(cases), "vite"), "approved", NOW)
+    assert "secret-project" in lesson.resolution
+    found = after(lesson, cases, "toy:0009")
+    assert found is not None
+    assert (found.status, found.resolution, found.sessions) == ("approved", "Run `npm install vite`, then try again.", 2)
+    assert {ref.partition("#")[0] for ref in found.evidence} == {"toy:0002", "toy:0020"}
+    assert found.notes == "2026-11-01: a session that it rested on was forgotten."
+    assert found.is_ready(2)
+
+
+@pytest.mark.parametrize("status", ["approved", "rejected", "retired", "superseded"])
+def test_a_decision_stays_when_too_little_is_left_and_the_words_go(status: str) -> None:
+    cases = fleet(1, 30, {"recovery": [2, 9]})
+    lesson = decide(about(proposed(cases), "vite"), status, NOW, why="I know this one")
+    found = after(lesson, cases, "toy:0002")
+    assert found is not None
+    assert (found.id, found.status, found.why, found.sessions) == (lesson.id, status, "I know this one", 1)
+    assert (found.problem, found.resolution, found.key) == (GONE, "", "")
+    assert "its words with it" in found.notes
+    assert not found.is_ready(1)
+
+
+def test_a_proposal_goes_when_too_little_is_left() -> None:
+    cases = fleet(1, 30, {"recovery": [2, 9]})
+    assert after(about(proposed(cases), "vite"), cases, "toy:0002") is None
+
+
+def test_a_correction_is_told_in_the_words_of_those_who_are_left() -> None:
+    cases = fleet(2, 30, {"correction": [3, 8, 14, 25]})
+    lesson = decide(about(proposed(cases), "pnpm"), "approved", NOW)
+    loudest = next(case.uid for case in cases if any(moment.text == lesson.resolution for moment in case.digest.corrections))
+    found = after(lesson, cases, loudest)
+    assert found is not None
+    assert loudest not in {ref.partition("#")[0] for ref in found.evidence}
+    assert "pnpm" in found.resolution
+
+
+def test_a_persons_own_words_stay_and_what_they_quote_goes() -> None:
+    cases = fleet(1, 30, {"recovery": [2, 9]})
+    own = Lesson(id="own", by="person", problem="builds break", resolution="npm install vite", evidence=("toy:0002#1", "toy:0009#1"))
+    found = after(own, cases, "toy:0002", texts=("the build of the secret project breaks on a Monday",))
+    assert found is not None
+    assert (found.problem, found.resolution, found.evidence) == (own.problem, own.resolution, ("toy:0009#1",))
+    quoting = replace(own, problem="the build of the secret project breaks")
+    found = after(quoting, cases, "toy:0002", texts=("the build of the secret project breaks on a Monday",))
+    assert found is not None
+    assert (found.problem, found.resolution) == (GONE, own.resolution)
+
+
+def test_lessons_that_have_nothing_of_a_session_are_not_touched() -> None:
+    cases = fleet(1, 30, {"recovery": [2, 9, 20], "correction": [3, 8, 14]})
+    known = proposed(cases)
+    by_uid = {case.uid: Gone(case.digest) for case in cases}
+    assert touched(known, {"toy:0005": by_uid["toy:0005"]}) == []
+    assert [one.kind for one in touched(known, {"toy:0009": by_uid["toy:0009"]})] == ["error"]
+    uncited = [replace(one, evidence=()) for one in known]  # A lesson names no more than the newest of its sessions.
+    assert [one.kind for one in touched(uncited, {"toy:0009": by_uid["toy:0009"]})] == ["error"]
+    assert touched(known, {"toy:unknown": Gone(None)}) == []
