@@ -2,7 +2,8 @@
 
 A line is an event, {"s": session, "id": native id, "up": parent, "kind", "text", "of": original, "tokens", "call", "tool",
 "files", "error"},
-or, with "alias", a record in the chain that gives no event, or, with "title", a title.
+or, with "alias", a record in the chain that gives no event, or, with "title", a title. A file `s~1.jsonl` tells the session `s`, worse than
+`s.jsonl` does.
 """
 
 from __future__ import annotations
@@ -47,8 +48,9 @@ class Toy(JsonLines):
         for name in state.seqs:
             title = titles.get(name)
             found.facts[make_uid(self.name, name)] = Facts(
-                native_session_id=name, title=title, title_rank=3 if title else 0, cwd=f"/work/{name}", git_branch="main"
-            )
+                native_session_id=name, title=title, title_rank=3 if title else 0, cwd=f"/work/{name}", git_branch="main",
+                spare=spare_of(source),
+            )  # fmt: skip
         found.carry = msgspec.msgpack.encode(state)
         return found
 
@@ -58,7 +60,7 @@ class Toy(JsonLines):
         except ValueError:
             found.skips.append(Skip(record.offset, "not JSON"))
             return
-        name = line.get("s", Path(source.path).stem)
+        name = line.get("s", Path(source.path).stem.partition("~")[0])
         state.seqs.setdefault(name, 0)
         if "title" in line:
             titles[name] = line["title"]
@@ -97,6 +99,10 @@ class Toy(JsonLines):
         found.bodies.append(text.upper() if self.shout else text)
         found.parents.append(f"{line['id']}" if copy else line.get("up"))
         found.originals.append(line.get("of"))
+
+
+def spare_of(source: Source) -> int:
+    return int(Path(source.path).stem.partition("~")[2] or 0)
 
 
 def line(**fields: Any) -> bytes:

@@ -84,6 +84,9 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     parent_uid: str | None = None
     parent_call: str | None = None
     relation: Relation | None = None
+    spare: int = 0
+    """Where an agent keeps all of a session in several stores: 0 for the one that tells it best, more for each that tells it worse. Only
+    the best that has the session counts. The calls of one that is no longer the best have the keys that they have there, or it has none."""
 
 
 class Skip(msgspec.Struct, frozen=True):

@@ -7,6 +7,7 @@ from typing import Any, Protocol, TypedDict, TypeVar
 import msgspec
 
 from ..model import Tests, Usage
+from . import Normalized
 
 
 class Fields(TypedDict, total=False):
@@ -42,6 +43,12 @@ class Remembered(Protocol):
 K = TypeVar("K")
 V = TypeVar("V")
 S = TypeVar("S", bound=Remembered)
+
+
+def as_spare(found: Normalized, spare: int) -> Normalized:
+    """The same, as what another store of the agent tells better: see `Facts.spare`."""
+    found.facts = {uid: msgspec.structs.replace(facts, spare=spare) for uid, facts in found.facts.items()}
+    return found
 
 
 def keep(kept: dict[K, V], key: K, value: V, most: int) -> None:

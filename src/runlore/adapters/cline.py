@@ -45,7 +45,7 @@ EDITORS = ("~/.config/*/User", "~/Library/Application Support/*/User", "~/AppDat
 class Adapter(JsonLines):
     name = "cline"
     label = "Cline"
-    version = 1
+    version = 2
     roots: tuple[str, ...] = (
         *(f"{editor}/globalStorage/saoudrizwan.claude-dev" for editor in EDITORS),
         "$CLINE_SESSION_DATA_DIR", "$CLINE_DATA_DIR", "$CLINE_DIR/data", "~/.cline/data",
@@ -130,8 +130,10 @@ class Adapter(JsonLines):
 
             return Reader(source, carry).run(records)
         from ._cline.task import Task
+        from ._fold import as_spare
 
-        return Task(source, carry, self.whole_prompts_since).run(records)
+        # All is taken from the history where there is no timeline yet.
+        return as_spare(Task(source, carry, self.whole_prompts_since).run(records), 1 if source.path.endswith(HISTORY) else 0)
 
     def slim(self, line: bytes) -> bytes:
         if b"base64" not in line and b'"data"' not in line:

@@ -42,7 +42,7 @@ _DOCUMENT = re.compile(r"session_(.+)_\d+\.json\Z")
 class Adapter(Documents):
     name = "copilot_cli"
     label = "GitHub Copilot CLI"
-    version = 1
+    version = 2
     lacks = ("tokens of the input of a run that was killed",)
     roots: tuple[str, ...] = ("$COPILOT_HOME", "$XDG_STATE_HOME/.copilot", "~/.copilot")
 
@@ -99,8 +99,9 @@ class Adapter(Documents):
 
     def normalize(self, source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
         from ._copilot_cli.reader import Reader  # A sync with nothing new never needs it.
+        from ._fold import as_spare
 
-        return Reader(source, carry).run(records)
+        return as_spare(Reader(source, carry).run(records), 0 if is_log(source.path) else 1)
 
     def slim(self, line: bytes) -> bytes:
         if b'"data"' not in line:

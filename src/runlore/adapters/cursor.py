@@ -4,7 +4,8 @@ Learned from a description of the format on which several independent tools agre
 database of 2024, transcripts of 2026, small ones made by others of the rest. Cursor is closed source. Last checked 2026-11. The traps:
 
 - A session has one id in all three stores. It is read from the first that holds its messages: the editor's database, which has times; the
-  command line's, which has results and no times; transcripts, which have neither. Subagents are told in transcripts alone, or as sessions.
+  command line's, which has results and no times; transcripts, which have neither. Where a lesser one was read before the better one was
+  there, it is set aside (`Facts.spare`). Subagents are told in transcripts alone, or as sessions.
 - The editor's global database may have gigabytes. What changed in it is seen by the numbers of its rows, for a value that is written
   again gets a new one; only the bubbles of sessions that changed are read.
 - The order of bubbles is that of the list in their session. Bubbles that are not in it were taken back, by editing a prompt or trying
@@ -107,7 +108,7 @@ class Whole(Growing):
 class Adapter(JsonLines):
     name = "cursor"
     label = "Cursor"
-    version = 1
+    version = 2
     roots: tuple[str, ...] = (
         "~/.config/Cursor/User", "~/Library/Application Support/Cursor/User", "~/AppData/Roaming/Cursor/User",
         "~/.cursor-server/data/User", "~/.cursor",
@@ -174,13 +175,15 @@ class Adapter(JsonLines):
 
     def normalize(self, source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
         # What understands them is imported when there is something to read.
+        from ._fold import as_spare
+
         if source.path.endswith((".jsonl", ".txt", STORE)):
             from ._cursor.messages import Reader as Messages
 
-            return Messages(source, carry).run(records)
+            return as_spare(Messages(source, carry).run(records), 2 if source.path.endswith(STORE) else 3)
         from ._cursor.bubbles import Reader as Bubbles
 
-        return Bubbles(source, carry).run(records)
+        return as_spare(Bubbles(source, carry).run(records), 0 if _in_database(source.path) else 1)
 
     def slim(self, line: bytes) -> bytes:
         if b'"data"' not in line:

@@ -51,7 +51,7 @@ class Lines(JsonLines):
 class Adapter(SqliteSessions):
     name = "goose"
     label = "goose"
-    version = 1
+    version = 2
     roots = ("$GOOSE_PATH_ROOT/data/sessions", "~/.local/share/goose/sessions", "~/AppData/Roaming/Block/goose/data/sessions")
     lacks = ("git branch", "what was rewound")
     lines = Lines()
@@ -121,9 +121,10 @@ class Adapter(SqliteSessions):
                 yield Record(data, n * UNIT, None, problem, (n + 1) * UNIT)
 
     def normalize(self, source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
+        from ._fold import as_spare
         from ._goose import Reader  # Looking for sessions, which every sync does, needs none of it.
 
-        return Reader(source, carry).run(records)
+        return as_spare(Reader(source, carry).run(records), 1 if is_file(source) else 0)
 
     def slim(self, line: bytes) -> bytes:
         if b'"data"' not in line:

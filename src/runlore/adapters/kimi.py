@@ -54,7 +54,7 @@ _BELOW = re.compile(r"context_sub_(\d+)\.jsonl\Z")
 class Adapter(JsonLines):
     name = "kimi"
     label = "Kimi"
-    version = 1
+    version = 2
     roots = (*CLI, *CODE)
     lacks = ("model (Kimi CLI)", "git branch")
 
@@ -111,9 +111,10 @@ class Adapter(JsonLines):
             yield Record(cwd.encode("utf-8", "replace"), -1, "cwd")
 
     def normalize(self, source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
+        from ._fold import as_spare
         from ._kimi.reader import Reader  # A sync with nothing new never needs it.
 
-        return Reader(source, carry).run(records)
+        return as_spare(Reader(source, carry).run(records), 0 if os.path.basename(source.path) == WIRE else 1)
 
     def slim(self, line: bytes) -> bytes:
         if b";base64," not in line:

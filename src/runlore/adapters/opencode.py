@@ -154,9 +154,12 @@ class Adapter:
                 yield Record(to_json(revert), -1, "revert")
 
     def normalize(self, source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
+        from ._fold import as_spare
         from ._opencode.reader import Reader  # Looking for sessions, which every sync does, needs none of it.
 
-        return Reader(source, carry).run(records)
+        found = Reader(source, carry).run(records)
+        is_bare = not source.path.endswith(".json") and not os.path.dirname(source.path).endswith(".db")
+        return as_spare(found, 1) if is_bare else found  # Messages whose session has no file, which may be copied here later.
 
     def slim(self, line: bytes) -> bytes:
         if b";base64," not in line:

@@ -16,7 +16,7 @@ from ..config import Config
 from ..errors import ConfigError
 from ..model import BLOCK, make_uid
 from ..store import DAMAGED, SourceState, Store
-from ..store.pieces import GONE
+from ..store.pieces import ASIDE, GONE
 
 SAMPLE = 200
 """So many segments, sessions and packs of records are looked at closely, spread over the store: a second or two."""
@@ -121,7 +121,7 @@ class Exam:
     @cached_property
     def miscounted(self) -> set[int]:
         """The sessions whose streams were given more events than are there, or fewer."""
-        counts: dict[int, int] = dict(self.store.rows("select session, count(*) from events group by session"))
+        counts: dict[int, int] = dict(self.store.rows(f"select session, count(*) from events where flags & {ASIDE} = 0 group by session"))
         return {s for s, sums in self.sums.items() if not isinstance(sums, dict) or sums["events"] != counts.get(s, 0)}
 
     @cached_property

@@ -123,7 +123,7 @@ class PostgresWriter(PostgresReader, Writer):
             return None
         (uid,) = self._one("select uid from sessions where number = ?", (session,))
         low, high = min(wanted), max(wanted)
-        stored = {row[SEQ]: row for row in self._rows(session, low, high)}
+        stored = {row[SEQ]: row for row in self._told(session, low, high)}
         texts = self.bodies(uid, low, high)
         compared = False
         for seq, row, body in zip(places, piece.rows, bodies_of(piece), strict=True):

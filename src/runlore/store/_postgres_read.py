@@ -23,7 +23,7 @@ from ._postgres_db import array as array_of
 from ._postgres_words import COLUMNS, PROVED, SAID, Asked, ask, columns_with, unpacker
 from ._sql_read import EVENT, Reader
 from .bodies import Bodies
-from .pieces import ERROR, read_row, segment_event, unpack
+from .pieces import ASIDE, ERROR, FLAGS, read_row, segment_event, unpack
 
 if TYPE_CHECKING:
     from ._postgres_new import Expected
@@ -115,6 +115,7 @@ class PostgresReader(Reader):
                 (f"select id, first_seq, last_seq, length, hash, body from segments {of} first_seq", (uid,)),
             ]
         )
+        rows = [row for row in rows if not row[FLAGS] & ASIDE]
         return [read_row(uid, row) for row in rows], Bodies(rows, segments)
 
     def numbers(self, chosen: Filter) -> set[int]:
@@ -193,7 +194,8 @@ class PostgresReader(Reader):
         arrays = ", ".join(f"array_agg(e.{name} order by seq)" if name[0] != "n" else f"array_agg({name})" for name in names)
         sql = (
             f"select s.id, s.length, s.hash, s.body, l.* from segments s, lateral (select {arrays} from events e"
-            ' where e.session = s.session and e.seq between s.first_seq and s.last_seq and e."offset" is not null) l'
+            " where e.session = s.session and e.seq between s.first_seq and s.last_seq"
+            f' and e."offset" is not null and e.flags & {ASIDE} = 0) l'
             " where s.session = any(?::bigint[]) and s.id = any(?::bigint[])"
         )
         return self._all(sql, (array_of({id_ >> 20 for id_ in ids}), array_of(ids)))

@@ -33,7 +33,7 @@ class Shelf(Reader):
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────────
     def timeline(self, uid: str) -> tuple[list[SessionEvent], Mapping[int, str]]:
         session = self._number(uid)
-        rows = [] if session is None else self._rows(session, 0, None)
+        rows = [] if session is None else self._told(session, 0, None)
         segments = [] if session is None else self._segments(session, 0, None)
         return [read_row(uid, row) for row in rows], Bodies(rows, segments)
 

@@ -21,6 +21,7 @@ from ._sql_calls import Ledger
 from ._sql_read import Reader
 from .copies import Copies
 from .pieces import (
+    ASIDE,
     CUT,
     FLAGS,
     GONE,
@@ -197,6 +198,9 @@ class Writer(Reader, Ledger):
     def _put_piece(self, source: int, flavor: str, piece: Piece, batch: Batch, done: Put, overtaken: set[tuple[int, int]]) -> None:
         session = self._session(flavor, piece, batch)
         again = self._again.get(session)
+        if again is None and self._is_told_better(session, source, piece):
+            done.copies += len(piece.rows)
+            return
         # A batch that only says something of the session (a new title) needs no numbers of its own.
         blocks = self._blocks(session, source, fresh=batch.since == 0 and again is None and bool(piece.rows))
         state = self._stream_state(session, blocks) if batch.since else None
@@ -225,6 +229,50 @@ class Writer(Reader, Ledger):
         while first and not found[first][1]:
             first -= 1
         return [block for block, _ in found[first:]]
+
+    # ── several stores of one session ────────────────────────────────────────────────────────────────────────────────
+    def _is_told_better(self, session: int, source: int, piece: Piece) -> bool:
+        """Whether another store of the agent tells all of the session, and better than this piece. What tells it worse is set aside: before
+        the piece is put, because the same native ids may be in both."""
+        others = self._tellings(session, source)
+        if any(spare < piece.facts.spare for spare in others.values()):
+            return True
+        for other in [other for other, spare in others.items() if spare > piece.facts.spare] if piece.rows else ():
+            self._set_aside(session, other)
+        return False
+
+    def _tellings(self, session: int, but: int) -> dict[int, int]:
+        """The other sources with events that count in a session, and which of its tellings each is: see `Facts.spare`."""
+        rows = self._all("select source, facts, tally from streams where session = ? and source != ?", (session, but))
+        return {
+            source: msgspec.msgpack.decode(facts, type=Facts).spare
+            for source, facts, tally in rows
+            if msgspec.msgpack.decode(tally, type=Tally).events
+        }
+
+    def _is_spare(self, session: int, source: int) -> bool:
+        """Whether another source tells the session better than this one does."""
+        rows = self._all("select facts from streams where session = ? and source = ?", (session, source))
+        own = max((msgspec.msgpack.decode(facts, type=Facts).spare for (facts,) in rows), default=0)
+        return own > 0 and any(spare < own for spare in self._tellings(session, source).values())
+
+    def _set_aside(self, session: int, source: int) -> None:
+        """What a source says of a session stays where it is, for whoever cites it, and counts no more."""
+        (uid,) = self._one("select uid from sessions where number = ?", (session,))
+        for (block,) in self._all("select block from streams where session = ? and source = ?", (session, source)):
+            known = [(h, session, seq) for h, seq in self._hashes(session, block)]
+            self.db.executemany("delete from natives where hash = ? and session = ? and seq = ?", known)
+            span = (session, block * BLOCK, (block + 1) * BLOCK - 1)
+            # What an eviction left of it is not waited for.
+            bare = f'delete from events where session = ? and seq between ? and ? and flags & {CUT} != 0 and "offset" is null'
+            self.db.execute(bare, span)
+            flags = f"(flags | {ASIDE}) & {~CUT}"
+            self.db.execute(f"update events set flags = {flags}, native_id = null where session = ? and seq between ? and ?", span)
+            self._repack(uid, session, block, [], [])
+            self.db.execute(
+                "update streams set tally = ?, hash = x'' where session = ? and block = ?",
+                (msgspec.msgpack.encode(Tally()), session, block),
+            )
 
     # ── copies and links ─────────────────────────────────────────────────────────────────────────────────────────────
     def _set_apart_copies(self, session: int, piece: Piece, state: StreamState | None, done: Put, overtaken: set[tuple[int, int]]) -> Piece:
@@ -263,7 +311,7 @@ class Writer(Reader, Ledger):
         uid, parent = self._one("select uid, parent_uid from sessions where number = ?", (session,))
         lost = self._all(
             "select distinct q.number, q.records from sources q join streams s on s.source = q.number"
-            " where s.session = ? and q.missing_at is not null",
+            " where s.session = ? and s.hash != x'' and q.missing_at is not null",
             (session,),
         )
         return uid, parent, all(self.kept_count(source) == records for source, records in lost)
@@ -414,6 +462,9 @@ class Writer(Reader, Ledger):
         total = Put(sessions=set())
         with self._step():
             streams = self._all("select session, block from streams where source = ?", (source,))
+            # What was set aside is as it was cited, and has nothing to learn from a newer adapter.
+            aside = {session for session in {session for session, _ in streams} if self._is_spare(session, source)}
+            streams = [(session, block) for session, block in streams if session not in aside]
             there = {session for session, _ in streams if not self._is_evicted(session)}
             (version,) = self._one("select adapter_version from sources where number = ?", (source,))
             gone: list[tuple[int, int, list[list[Any]], list[bytes | None]]] = []
@@ -430,6 +481,9 @@ class Writer(Reader, Ledger):
                 self._again = {}
             for session, block, rows, bodies in gone:
                 self._put_back(session, block, rows, bodies)
+            for session in {session for session, _ in streams}:
+                if self._is_spare(session, source):  # The newer adapter knows that it is one.
+                    self._set_aside(session, source)
             self._fold_all(source)
             # The same text may be other events now, or copies that it was not: a digest of what they were covers nothing any more.
             sql = "update sessions set analyzed_seq = -1, analyzed_hash = '' where number = ? and analyzed_at is not null"
@@ -473,8 +527,8 @@ class Writer(Reader, Ledger):
     def _repack(self, uid: str, session: int, block: int, rows: list[list[Any]], bodies: list[bytes | None]) -> None:
         """Adds rows to a block between those that it has. Segments must not overlap, so all of its bodies are packed anew."""
         span = (session, block * BLOCK, (block + 1) * BLOCK - 1)
-        texts = self.bodies(uid, span[1], span[2])
         there = [list(row) for row in self._rows(*span)]
+        texts = self._bodies(uid, session, span[1], span[2], there)
         packed = [None if row[OFFSET] is None else texts[row[SEQ]].encode("utf-8", "replace") for row in there]
         both = sorted(zip(rows + there, bodies + packed, strict=True), key=lambda pair: pair[0][SEQ])
         self._drop_segments("session = ? and first_seq between ? and ?", span)

@@ -16,7 +16,7 @@ from ..model import BLOCK, SessionEvent
 from ..timeline import Tally
 from . import Resume, SourceState, StreamState, Tail
 from ._sql_list import Lister, _high
-from .pieces import LENGTH, OFFSET, SEGMENT_BYTES, SEQ, read_row, unpack, unpack_records
+from .pieces import ASIDE, FLAGS, LENGTH, OFFSET, SEGMENT_BYTES, SEQ, read_row, unpack, unpack_records
 
 EVENT = 'seq, ts, kind, parent_seq, tool, action, flags, exit_code, native_id, call_id, summary, "offset", length, rest'
 _SCANNED_BYTES = 1 << 20
@@ -48,7 +48,7 @@ class Reader(Lister):
         spans = self._segments(session, first, last)
         events = []
         at = 0
-        for row in self._rows(session, first, last):
+        for row in self._told(session, first, last):
             ref = None
             if row[OFFSET] is not None:
                 while at < len(spans) and spans[at][2] < row[SEQ]:
@@ -60,13 +60,15 @@ class Reader(Lister):
 
     def bodies(self, uid: str, first: int = 0, last: int | None = None) -> dict[int, str]:
         session = self._number(uid)
-        if session is None:
-            return {}
+        return {} if session is None else self._bodies(uid, session, first, last, self._told(session, first, last))
+
+    def _bodies(self, uid: str, session: int, first: int, last: int | None, rows: list[Any]) -> dict[int, str]:
+        """The bodies of these rows, all of which lie between the two numbers."""
         found: dict[int, str] = {}
         spans = self._segments(session, first, last)
         data = b""
         at, loaded = 0, -1
-        for row in self._rows(session, first, last):
+        for row in rows:
             if row[OFFSET] is None:
                 copied = self._body_at(read_row(uid, row).origin)
                 if copied is not None:
@@ -88,6 +90,11 @@ class Reader(Lister):
         if row is None or row[OFFSET] is None:
             return None
         return self.bodies(uid, int(seq), int(seq)).get(int(seq))
+
+    def _told(self, session: int, first: int, last: int | None) -> list[Any]:
+        """The rows that tell a session. What is set aside is given only to whoever asks for its number."""
+        rows = self._rows(session, first, last)
+        return rows if first == last else [row for row in rows if not row[FLAGS] & ASIDE]
 
     def _rows(self, session: int, first: int, last: int | None) -> list[Any]:
         sql = f"select {EVENT} from events where session = ? and seq between ? and ? order by seq"

@@ -14,7 +14,7 @@ from . import DAMAGED, Put
 from ._sql_digests import UNCOVERED
 from ._sql_forget import Forgetter
 from ._sql_put import INSERT_EVENT
-from .pieces import CUT, FLAGS, SEQ, copied, pack_one, without_body
+from .pieces import ASIDE, CUT, FLAGS, SEQ, copied, pack_one, without_body
 from .retention import Bulk, Marks, Weight
 
 _AT_A_TIME = 100
@@ -84,7 +84,7 @@ class Evictor(Forgetter):
         digest = self.digest(uid)
         cited = cited_in(digest) if digest is not None else {}
         # The last one of each block stays, whatever it said: it tells how many there were, and that the block is cut.
-        sql = f"select max(seq) from events where session = ? group by seq / {BLOCK}"
+        sql = f"select max(seq) from events where session = ? and flags & {ASIDE} = 0 group by seq / {BLOCK}"
         seqs = sorted({*cited, *(seq for (seq,) in self._all(sql, (session,)))})
         rows = [without_body(row) for seq in seqs for row in self._rows(session, seq, seq)]
         self._drop_segments("session = ?", (session,))
@@ -131,7 +131,8 @@ class Evictor(Forgetter):
             for uid in uids:
                 session = self._number(uid)
                 sources = self._all(
-                    "select distinct q.number, q.missing_at from streams s join sources q on q.number = s.source where s.session = ?",
+                    "select distinct q.number, q.missing_at from streams s join sources q on q.number = s.source"
+                    " where s.session = ? and s.hash != x''",
                     (session,),
                 )
                 if sources and all(missing is None for _, missing in sources):

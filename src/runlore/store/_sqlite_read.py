@@ -12,7 +12,7 @@ from ..errors import StoreError
 from . import SegmentEvent
 from ._sql_read import Reader
 from ._sqlite_list import SqliteLister
-from .pieces import ERROR, segment_event, unpack
+from .pieces import ASIDE, ERROR, segment_event, unpack
 
 
 class SqliteReader(SqliteLister, Reader):
@@ -42,7 +42,7 @@ class SqliteReader(SqliteLister, Reader):
         session, first, last, length, hash_, body = row
         sql = (
             f'select seq, kind, ts, tool, flags & {ERROR}, {"rest" if files else "null"}, "offset", length from events'
-            ' where session = ? and seq between ? and ? and "offset" is not null order by seq'
+            f' where session = ? and seq between ? and ? and "offset" is not null and flags & {ASIDE} = 0 order by seq'
         )
         try:
             rows = self._all(sql, (session, first, last))

@@ -28,8 +28,9 @@ SEGMENT_BYTES = 64 * 1024
 RECORDS_BYTES = 1024 * 1024
 """Native records are packed a megabyte at a time: they are read rarely, and larger pieces compress better."""
 
-SIDECHAIN, ERROR, GONE, CUT = 1, 2, 4, 8
-"""The last: all that an eviction left of a part of a session, to be read again with it."""
+SIDECHAIN, ERROR, GONE, CUT, ASIDE = 1, 2, 4, 8, 16
+"""CUT: all that an eviction left of a part of a session, to be read again with it. ASIDE: another store of the agent tells it better; it
+can be read by its number, because it may be cited, and is found in no other way."""
 
 ROW = (
     "seq", "ts", "kind", "parent_seq", "tool", "action", "flags", "exit_code", "native_id", "call_id", "summary",
@@ -260,9 +261,11 @@ class _Open:
         return made
 
     def add(self, kind: str, tool: str | None, flags: int, body: bytes) -> None:
-        self.kinds.add((kind, tool, flags & ERROR))
         self.bodies.append(body)
         self.length += len(body)
+        if flags & ASIDE:
+            return
+        self.kinds.add((kind, tool, flags & ERROR))
         if not is_own(tool):
             self.texts[_COLUMN.get(kind, 2)].append(body)
 

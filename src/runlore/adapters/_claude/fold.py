@@ -431,10 +431,12 @@ class Fold:
     def finish(self) -> Normalized:
         state, out = self.state, self.out
         for session, title, rank in self.touched.values():
+            # A subagent that is told in its session's file may have one of its own, which tells it better.
+            is_mirrored = session.relation == "subagent" and not self.place.agent and not self.place.run
             out.facts[f"{self.flavor}:{session.native}"] = Facts(
                 native_session_id=session.native, title=title, title_rank=rank, cwd=session.cwd, git_branch=session.branch,
                 model=session.model, repo=session.repo, task_ref=session.task, parent_uid=session.parent, parent_call=session.call,
-                relation=session.relation,
+                relation=session.relation, spare=int(is_mirrored),
             )  # fmt: skip
         state.recent = {key: checksum(body) if isinstance(body, str) else body for key, body in state.recent.items()}
         out.carry = msgspec.msgpack.encode(state)

@@ -97,4 +97,4 @@ class Prompts:
         thread.seq, thread.last, thread.is_titled = thread.seq + 1, native_id, thread.is_titled or title is not None
         before = out.facts.get(uid)
         title = title or (before.title if before else None)
-        out.facts[uid] = Facts(native_session_id=session, title=title, title_rank=1 if title else 0, cwd=self.state.cwd)
+        out.facts[uid] = Facts(native_session_id=session, title=title, title_rank=1 if title else 0, cwd=self.state.cwd, spare=1)
