@@ -6,19 +6,17 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from datetime import UTC, datetime
-from itertools import groupby
-from typing import Any, ClassVar
+from typing import Any
 
 import msgspec
 
-from .._hash import blake2b
-from ..adapters import Facts, Source
+from ..adapters import Facts
 from ..errors import StoreBusy
 from ..model import BLOCK, format_time
-from ..timeline import Tally, merge
+from ..timeline import Tally
 from . import DAMAGED, OVERTAKEN, Batch, Piece, Put, Segment, SourceState, StreamState
 from ._sql_calls import Ledger
-from ._sql_read import Reader
+from ._sql_sources import Sources
 from .copies import Copies
 from .pieces import (
     ASIDE,
@@ -30,7 +28,6 @@ from .pieces import (
     PARENT,
     SEQ,
     copied,
-    fold_facts,
     native_hash,
     outside,
     pack,
@@ -62,17 +59,10 @@ PUT_RECORDS = (
 INSERT_EVENT = f"insert into events values (?{', ?' * 14})"
 
 
-class Writer(Reader, Ledger):
+class Writer(Sources, Ledger):
     """The part of a store that puts."""
 
-    source_key: ClassVar[tuple[str, ...]] = ("agent", "path")
-    """The columns that tell sources apart."""
     _again: dict[int, Again]
-
-    @property
-    def own(self) -> dict[str, str]:
-        """What a source is said to be besides what every store knows of it, by column."""
-        return {}
 
     @contextmanager
     def _step(self) -> Iterator[None]:
@@ -365,60 +355,6 @@ class Writer(Reader, Ledger):
             ),
         )  # fmt: skip
 
-    def _fold(self, uid: str) -> None:
-        """Writes what is a sum over the session's streams."""
-        (session,) = self._one("select number from sessions where uid = ?", (uid,))
-        sums = self.sums(session)
-        if sums is not None:
-            self._write_sums(session, *sums)
-
-    def _write_sums(self, session: int, facts: Facts, columns: dict[str, Any]) -> None:
-        self.db.execute(
-            f"update sessions set {' = ?, '.join(columns)} = ?, task_ref = coalesce(?, task_ref), repo = coalesce(repo, ?)"
-            " where number = ?",
-            (*columns.values(), facts.task_ref, facts.repo, session),
-        )
-
-    def sums(self, session: int) -> tuple[Facts, dict[str, Any]] | None:
-        rows = self._all(
-            "select s.facts, s.tally, s.hash, q.path, q.size, q.missing_at from streams s join sources q on q.number = s.source"
-            " where s.session = ? and s.hash != x'' order by s.block",
-            (session,),
-        )
-        if not rows:
-            return None
-        (last_seq,) = self._one("select coalesce(max(seq), -1) from events where session = ?", (session,))
-        return self._summed(rows, last_seq)
-
-    def _summed(self, rows: Sequence[Any], last_seq: int) -> tuple[Facts, dict[str, Any]]:
-        """The same, of (facts, tally, hash, path, size, missing_at) of its streams."""
-        facts = fold_facts([msgspec.msgpack.decode(row[0], type=Facts) for row in rows])
-        tally = merge([msgspec.msgpack.decode(row[1], type=Tally) for row in rows])
-        hashes = b"".join(row[2] for row in rows)
-        content = hashes if len(rows) == 1 else blake2b(hashes, digest_size=16).digest()
-        files = {row[3]: (row[4], row[5]) for row in rows}
-        return facts, dict(
-            title=facts.title or tally.first_prompt,
-            cwd=facts.cwd,
-            git_branch=facts.git_branch,
-            model=facts.model,
-            parent_uid=facts.parent_uid,
-            relation=facts.relation,
-            started_at=_iso(tally.started_at),
-            ended_at=_iso(tally.ended_at),
-            events=tally.events,
-            errors=tally.errors,
-            turns=tally.turns,
-            retries=tally.retries,
-            wall_clock_s=tally.wall_clock_s,
-            **msgspec.structs.asdict(tally.usage),
-            last_seq=last_seq,
-            content_hash=content.hex(),
-            source_path=rows[0][3],
-            source_bytes=sum(size for size, _ in files.values()),
-            source_missing_at=None if any(gone is None for _, gone in files.values()) else max(gone for _, gone in files.values()),
-        )
-
     # ── sources read again ───────────────────────────────────────────────────────────────────────────────────────────
     def rewrite(self, source: int, batches: Iterable[Batch]) -> Put:
         total = Put(sessions=set())
@@ -564,62 +500,6 @@ class Writer(Reader, Ledger):
         self.db.execute("delete from aliases where source = ?", (source,))
         self.db.execute('update sources set "offset" = 0, records = 0, carry = null where number = ?', (source,))
 
-    # ── sources ──────────────────────────────────────────────────────────────────────────────────────────────────────
-    def touch(self, source: Source, *, adapter_version: int, redact_version: str, problem: str | None = None) -> None:
-        with self.transaction():
-            number = self._touch(source, adapter_version, redact_version, problem)
-            if problem is not None:  # It may be there again, or have another size, and its sessions say so.
-                self._fold_all(number)
-
-    def _touch(self, source: Source, adapter_version: int, redact_version: str, problem: str | None) -> int:
-        row = self.own | dict(
-            agent=source.agent, path=source.path, root=source.root, machine=source.machine, size=source.size, mtime_ns=source.mtime_ns,
-            inode=source.inode, adapter_version=adapter_version, redact_version=redact_version,
-            discovered_at=format_time(datetime.now(UTC)), problem=problem,
-        )  # fmt: skip
-        sql = (
-            f"insert into sources ({', '.join(row)}) values (?{', ?' * (len(row) - 1)})"
-            f" on conflict ({', '.join(self.source_key)}) do update set size = excluded.size, mtime_ns = excluded.mtime_ns,"
-            " inode = excluded.inode, problem = excluded.problem, missing_at = null"
-        )
-        # Its number is asked for apart: a statement that gives something back is a savepoint of its own, as in `_put_aliases`.
-        self.db.execute(sql, tuple(row.values()))
-        where = " and ".join(f"{name} = ?" for name in self.source_key)
-        return int(self._one(f"select number from sources where {where}", tuple(row[name] for name in self.source_key))[0])
-
-    def move_source(self, number: int, source: Source) -> None:
-        with self.transaction():
-            self.db.execute(
-                "update sources set path = ?, root = ?, machine = ?, missing_at = null where number = ?",
-                (source.path, source.root, source.machine, number),
-            )
-            self._fold_all(number)
-
-    def miss_sources(self, numbers: Sequence[int], when: datetime) -> None:
-        with self.transaction():
-            for number in numbers:
-                self.db.execute("update sources set missing_at = ? where number = ?", (format_time(when), number))
-                self._fold_all(number)
-
-    def _fold_all(self, source: int) -> None:
-        """Writes what is a sum over streams, for all sessions of a source in one question."""
-        sql = (
-            "select s.session, s.facts, s.tally, s.hash, q.path, q.size, q.missing_at,"
-            " (select coalesce(max(seq), -1) from events e where e.session = s.session)"
-            " from streams s join sources q on q.number = s.source where s.hash != x''"
-            " and s.session in (select session from streams where source = ?) order by s.session, s.block"
-        )
-        for session, rows in groupby(self._all(sql, (source,)), key=lambda row: row[0]):
-            streams = list(rows)
-            self._write_sums(session, *self._summed([row[1:7] for row in streams], streams[0][7]))
-
-    def set_places(self, found: dict[str, tuple[str | None, str | None, str | None]]) -> None:
-        with self.transaction():
-            self.db.executemany(
-                "update sessions set repo = coalesce(?, repo), domain = ?, task_ref = coalesce(task_ref, ?) where uid = ?",
-                [(*facts, uid) for uid, facts in found.items()],
-            )
-
 
 class Again:
     """A session that is being derived again: the numbers its native ids had, and the block for those that had none."""
@@ -638,10 +518,6 @@ class Again:
 
 def absolute(seq: int, blocks: list[int]) -> int:
     return blocks[seq // BLOCK] * BLOCK + seq % BLOCK
-
-
-def _iso(value: datetime | None) -> str | None:
-    return format_time(value) if value else None
 
 
 def _add(total: Put, more: Put) -> None:
