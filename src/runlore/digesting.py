@@ -123,8 +123,20 @@ def _make(store: Store, uid: str, limits: Quality) -> _Made:
 
 
 def digest_of(store: Store, uid: str, limits: Quality) -> Digest | None:
-    """The digest of a session as it is stored now; None when it is not there."""
+    """The digest of a session as it is stored now; None when there is nothing to make one from. Of one that was evicted, what was
+    known when it was, and what came since."""
     from .digest.session import make
 
     session = store.session(uid)
-    return None if session is None else make(session, *store.timeline(uid), limits)
+    if session is None:
+        return None
+    events, bodies = store.timeline(uid)
+    kept = store.digest(uid) if session.evicted_at else None
+    if session.evicted_at and not events:
+        return kept
+    if kept is None:
+        return make(session, events, bodies, limits)
+    from .digest.join import join
+
+    before = kept.before or kept
+    return join(before, make(session, [event for event in events if not before.knows(event.seq)], bodies, limits), session)

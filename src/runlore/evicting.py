@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from .leaks import secrets_of
+from .model import BLOCK
 from .store import Store
 from .usage.waste import marks_of
 
@@ -20,11 +21,15 @@ def let_go(store: Store, uids: Sequence[str]) -> None:
 
 
 def _remember(store: Store, uid: str) -> None:
-    digest = store.digest(uid)
-    session = store.session(uid)
-    if digest is None or session is None or session.evicted_at is not None:
+    digest, session = store.digest(uid), store.session(uid)
+    if digest is None or session is None:
         return
-    waste = {name: seqs for name, seqs in marks_of(store, uid, store.billed(uid)).items() if seqs}
-    known = msgspec.structs.replace(digest, waste=waste, secrets=secrets_of(store, uid))
+    is_evicted = session.evicted_at is not None
+    ends: dict[int, int] = {}
+    for event in store.events(uid):
+        ends[event.seq // BLOCK] = event.seq
+    waste = {name: seqs for name, seqs in marks_of(store, uid, store.billed(uid), is_evicted=is_evicted).items() if seqs}
+    secrets = secrets_of(store, uid, is_evicted=is_evicted)
+    known = msgspec.structs.replace(digest, waste=waste, secrets=secrets, ends=tuple(ends.values()), before=None)
     if known != digest:
         store.put_digest(known, digest.made_at or datetime.now(UTC))

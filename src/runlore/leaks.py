@@ -37,12 +37,14 @@ class _Seen:
         self.events: set[int] = set()
 
 
-def secrets_of(store: Store, uid: str) -> dict[str, tuple[str, ...]]:
-    """By kind, the hash of each that was redacted in a session, as often as it was. What is a copy is told where it happened."""
-    found: dict[str, list[str]] = {}
-    copies = {event.seq for event in store.events(uid) if event.origin is not None}
-    for seq, body in store.bodies(uid).items():
-        if "[redacted:" in body and seq not in copies:
+def secrets_of(store: Store, uid: str, *, is_evicted: bool) -> dict[str, tuple[str, ...]]:
+    """By kind, the hash of each that was redacted in a session, as often as it was. What is a copy is told where it happened, and what
+    has left is told by its digest."""
+    digest = store.digest(uid) if is_evicted else None
+    before = digest and (digest.before or digest)
+    found = {kind: list(hashes) for kind, hashes in before.secrets.items()} if before else {}
+    for seq, body in store.timeline(uid)[1].items():
+        if "[redacted:" in body and not (before and before.knows(seq)):
             for match in _MARK.finditer(body.encode("utf-8", "replace")):
                 found.setdefault(match[1].decode("utf-8", "replace"), []).append(match[2].decode())
     return {kind: tuple(hashes[:MOST_SECRETS]) for kind, hashes in sorted(found.items())}
@@ -56,8 +58,7 @@ def leaks(store: Store, chosen: Filter) -> list[Leak]:
     for number, line in store.lines(sorted(store.numbers(chosen))).items() if evicted else ():
         if line.uid in evicted:
             numbers.discard(number)
-            digest = store.digest(line.uid)
-            for kind, hashes in digest.secrets.items() if digest else ():
+            for kind, hashes in secrets_of(store, line.uid, is_evicted=True).items():
                 seen = found.setdefault((number, kind), _Seen())
                 seen.count, seen.hashes = len(hashes), set(hashes)
     for id_ in store.postings(_WORD):

@@ -405,11 +405,27 @@ class Digest(_Value, frozen=True, kw_only=True):
     """This and the next are written when the events leave, and only they would know: the calls that led nowhere, by why."""
     secrets: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
     """By kind, a keyed hash for each time that one was redacted."""
+    ends: tuple[int, ...] = ()
+    """The last event of each block of numbers, when they left."""
+    before: Digest | None = None
+    """What was known when events left that did not come back. All of it is in this digest too, with what happened since."""
 
     def __post_init__(self) -> None:
         if self.outcome not in OUTCOMES:
             raise ModelError(f"outcome {self.outcome!r} is not one of {', '.join(sorted(OUTCOMES))}")
         _check_aware(self)
+
+    def knows(self, seq: int) -> bool:
+        """Whether an event was there when this was made, or when the events that it was made from left."""
+        ends = {end // BLOCK: end for end in self.ends}
+        return seq <= ends.get(seq // BLOCK, self.covers.last_seq)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        rest = dict(data)
+        before = rest.pop("before", None)
+        made = super().from_dict(rest)
+        return msgspec.structs.replace(made, before=cls.from_dict(before)) if isinstance(before, Mapping) else made
 
 
 class Tests(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -235,6 +235,7 @@ class _Sync:
             Task(source=state.source, why="outdated", known=state, is_gone=True)
             for state in lost.values()
             if state.position.records
+            and not state.is_evicted  # What has left stays as it is known.
             and _version(state.source.agent) not in (state.adapter_version, None)
             and self.store.kept_count(state.number) == state.position.records
         ]
@@ -261,7 +262,11 @@ class _Sync:
         is_old = state.adapter_version != adapter.version
         if state.is_evicted and state.adapter_version != DAMAGED:
             # What was evicted stays so as long as nothing is added. Then it comes back whole: there is nothing to add it to.
-            return None if source.size == old.size and (same or adapter.follows(source, state.position)) else "outdated"
+            if same:
+                return None
+            if not adapter.follows(source, state.position):
+                return "rewritten"
+            return None if source.size == old.size else "outdated"
         if same and state.problem is None and not is_old:
             return None
         if not adapter.follows(source, state.position):
@@ -434,8 +439,18 @@ class _Sync:
         if batch.since or task.known is None or task.why not in ("rewritten", "outdated"):
             return self.store.put(settle(self.store, batch, self._price_of))
         # What replaces something is put in one piece: killed halfway, the old is still there.
+        number = task.known.number
+
+        def parts() -> Iterator[Batch]:
+            return (settle(self.store, part, self._price_of) for part in runner.rest(task, batch))
+
+        if task.known.is_evicted:
+            done = self.store.return_whole(number, parts(), is_proved=task.why == "outdated")
+            if done is None and not task.is_gone:
+                done = self.store.part_with(number, parts(), datetime.now(UTC))
+            return done or Put(sessions=set())
         put = self.store.rewrite if task.why == "rewritten" else self.store.rederive
-        return put(task.known.number, (settle(self.store, part, self._price_of) for part in runner.rest(task, batch)))
+        return put(number, parts())
 
     @cached_property
     def _pricer(self) -> Pricer | None:

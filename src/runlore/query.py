@@ -237,7 +237,7 @@ def digest(store: Store, uid: str, limits: Quality) -> Digest | None:
 
     session, kept = get(store, uid), store.digest(uid)
     is_current = kept is not None and not session.is_stale and kept.version >= DIGEST_VERSION
-    return kept if is_current or session.evicted_at or session.last_seq < 0 else digest_of(store, uid, limits)
+    return kept if is_current or session.last_seq < 0 else digest_of(store, uid, limits)
 
 
 def event_at(store: Store, uid: str, seq: int) -> tuple[SessionEvent, str]:
@@ -245,6 +245,17 @@ def event_at(store: Store, uid: str, seq: int) -> tuple[SessionEvent, str]:
     for event in store.events(uid, seq, seq):
         return event, store.bodies(uid, seq, seq).get(seq, "")
     raise NotFound(f"{uid} has no event {seq}; its last is {get(store, uid).last_seq}")
+
+
+def has_text(store: Store, uid: str, seq: int | None) -> bool:
+    """Whether something of this event is stored. Of one that has left it is what its digest quotes."""
+    return seq is not None and bool(store.bodies(uid, seq, seq).get(seq))
+
+
+def has_left(store: Store, uid: str, seq: int) -> bool:
+    """Whether the text of an event was evicted, but for what its digest quotes."""
+    digest = store.digest(uid) if get(store, uid).evicted_at else None
+    return digest is not None and (digest.before or digest).knows(seq)
 
 
 def context_at(store: Store, uid: str, seq: int) -> list[tuple[Seen, str]]:

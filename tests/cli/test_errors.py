@@ -117,8 +117,13 @@ def test_of_an_evicted_session_the_digest_is_shown_and_what_it_cites(run: Run, d
     assert (run(*words).stdout, run("errors", "--least", "1").stdout) == (before, errors)
     shown = run("show", "cd613e30").stdout
     assert shown.splitlines()[-5:] == digest.splitlines()[-5:]
-    assert "NameError: name 'Callable' is not defined" in run("show", "cd613e30#17").stdout
-    result = run("show", "cd613e30#0")
+    for seq, text in (
+        (17, "NameError: name 'Callable' is not defined"),
+        (0, json.loads(run("show", "cd613e30", "--digest", "--json").stdout)["goal"]),
+    ):
+        result = run("show", f"cd613e30#{seq}")
+        assert (text in result.stdout, "what its digest quotes" in result.stderr) == (True, True)
+    result = run("show", "cd613e30#1")
     assert (result.exit_code, "was evicted" in result.stderr) == (1, True)
 
 

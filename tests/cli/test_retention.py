@@ -104,7 +104,7 @@ def test_an_evicted_session_that_goes_on_in_a_new_file_is_whole_again(run: Run, 
 
 
 def test_an_evicted_session_with_a_file_missing_keeps_its_digest_when_another_grows(run: Run, halves: Path) -> None:
-    known = json.loads(run("show", "alpha", "--json").stdout)["session"]["analyzed_at"]
+    known = json.loads(run("show", "alpha", "--digest", "--json").stdout)
     (halves.parent / "alpha.jsonl").unlink()
     for id_ in ("x3", "x4"):
         with halves.open("ab") as file:
@@ -113,7 +113,9 @@ def test_an_evicted_session_with_a_file_missing_keeps_its_digest_when_another_gr
     seqs, evicted_at = _events(run)
     assert seqs[-4:] == [*SECOND, BLOCK + 2, BLOCK + 3]
     assert evicted_at is not None
-    assert json.loads(run("show", "alpha", "--json").stdout)["session"]["analyzed_at"] == known
+    now = json.loads(run("show", "alpha", "--digest", "--json").stdout)
+    assert {**now["before"], "made_at": known["made_at"]} == known
+    assert (now["goal"], now["kinds"]["user_msg"]) == (known["goal"], known["kinds"]["user_msg"] + 2)
     assert run("doctor", "--full").exit_code == 0
 
 

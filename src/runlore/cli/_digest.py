@@ -40,6 +40,9 @@ def render(digest: Digest, cwd: str | None = None) -> Iterator[str]:
     beside = [count(digest.retries, "retry", "retries")] * bool(digest.retries)
     yield from _line("besides", ", ".join([*beside, *[count(digest.compactions, "compaction")] * bool(digest.compactions)]))
     yield from _errors(digest)
+    if digest.before is not None:
+        yield ""
+        yield paint(f"up to #{digest.before.covers.last_seq} as it was known when the text left; the rest came since", "dim")
     if digest.version < DIGEST_VERSION:
         yield ""
         yield paint("made by older rules, and nothing is left to make it again from", "dim")
@@ -49,12 +52,6 @@ def ending(digest: Digest) -> str:
     """How it ended, why that is said, and where."""
     where = ", ".join(f"#{seq}" for seq in digest.outcome_evidence)
     return f"{digest.outcome}{f': {one_line(digest.outcome_reason)}' * bool(digest.outcome_reason)}{f' ({where})' * bool(where)}"
-
-
-def excerpt(digest: Digest, seq: int) -> list[str] | None:
-    """What is kept of an event; None when nothing is."""
-    found = next((moment for moment in digest.excerpts if moment.seq == seq), None)
-    return None if found is None else clean(found.text).splitlines()
 
 
 def _errors(digest: Digest) -> Iterator[str]:

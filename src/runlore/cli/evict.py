@@ -151,7 +151,8 @@ def bring_back(setting: config.Config, uids: list[str], is_json: bool) -> None:
         note(f"back: {count(len(here), 'session')}")
     for uid in uids:
         if uid not in here:
-            warn(f"{uid} {'was not evicted' if uid not in wanted else 'cannot come back: its transcript is not there any more'}")
+            why = "cannot come back: its transcript is not there any more, or not all of it"
+            warn(f"{uid} {why if uid in wanted else 'was not evicted'}")
 
 
 def as_table(weights: list[Weight], names: dict[str, str]) -> list[str]:

@@ -15,7 +15,7 @@ from ..model import Digest, Session, SessionEvent
 from ..store import Store
 from . import _click as click
 from ._options import SessionName, as_json_list, is_paged, no_pager, open_store
-from ._out import page, safe_json, write_bytes, write_json
+from ._out import note, page, safe_json, write_bytes, write_json
 
 OPPOSITES = (
     ("--digest", "--event"), ("--digest", "--context"), ("--digest", "--raw"),
@@ -59,17 +59,19 @@ def command(
         if raw:
             for record in query.raw_records(store, uid, event):
                 write_bytes(safe_json(record.strip(b"\r\n")) + b"\n")
-        elif is_digest or (query.get(store, uid).evicted_at and not is_json):
+        elif is_digest or (query.get(store, uid).evicted_at and not is_json and not query.has_text(store, uid, event)):
             show_digest(ctx, store, uid, query.digest(store, uid, config.quality), event, is_json)
         elif is_json:
             form = "--context" if context is not None else "" if event is None else "--event"
             write_json(as_data(store, uid, event, context), form)
         else:
+            if event is not None and query.has_left(store, uid, event):
+                note("its text has left the store; this is what its digest quotes")
             page(as_lines(store, uid, event, context, branch or "0", full, thinking), pager=is_paged(ctx))
 
 
 def show_digest(ctx: click.Context, store: Store, uid: str, digest: Digest | None, seq: int | None, is_json: bool) -> None:
-    from ._digest import excerpt, render
+    from ._digest import render
     from ._transcript import head
 
     if digest is None:
@@ -79,8 +81,6 @@ def show_digest(ctx: click.Context, store: Store, uid: str, digest: Digest | Non
     elif seq is None:
         script = query.transcript(store, uid)
         page([*head(script), "", *render(digest, script.session.cwd)], pager=is_paged(ctx))
-    elif (lines := excerpt(digest, seq)) is not None:
-        page(lines, pager=is_paged(ctx))
     else:
         raise NotFound(f"{uid}#{seq} was evicted, and nothing is kept of it")
 

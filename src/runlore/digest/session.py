@@ -22,7 +22,7 @@ from ._attempts import attempts_of
 from ._clean import safe
 from ._commands import seems_to_look
 from ._said import corrections_of, goal_of, is_stop
-from ._work import Work, work_in
+from ._work import work_in
 from .errors import errors_in
 from .fixes import fixes_in
 from .outcome import outcome_in
@@ -74,11 +74,11 @@ def make(session: Session, events: Iterable[SessionEvent], bodies: Mapping[int, 
         files_read=most("files_read", work.read, MOST_FILES),
         files_edited=most("files_edited", work.edited, MOST_FILES),
         files_created=most("files_created", work.created, MOST_FILES),
-        commands=most("commands", _notable(work), MOST_COMMANDS),
+        commands=most("commands", most_notable(work.commands.values()), MOST_COMMANDS),
         tests=_last("tests", work.tests, MOST_TESTS, cut),
         commits=most("commits", work.commits.values(), MOST_MOMENTS),
         pull_requests=most("pull_requests", work.pull_requests.values(), MOST_MOMENTS),
-        edits=dict(most("edits", sorted((p for p in work.edited.items() if p[1] >= SEVERAL), key=lambda p: (-p[1], p[0])), MOST_FILES)),
+        edits=dict(most("edits", (p for p in by_use(work.edited) if p[1] >= SEVERAL), MOST_FILES)),
         slow=most("slow", sorted(work.took.values(), key=lambda took: -took.seconds), MOST_SLOW),
         actions=_counted("actions", (event.action for event in calls if event.action), cut),
         tools=_counted("tools", (event.tool for event in calls if event.tool), cut),
@@ -123,10 +123,14 @@ def _span(events: Sequence[SessionEvent]) -> float:
 
 
 def _counted(name: str, words: Iterable[str], cut: dict[str, int]) -> dict[str, int]:
-    counts = sorted(Counter(words).items(), key=lambda pair: (-pair[1], pair[0]))
+    counts = by_use(Counter(words))
     if len(counts) > MOST_NAMES:
         cut[name] = len(counts) - MOST_NAMES
     return dict(counts[:MOST_NAMES])
+
+
+def by_use(counts: Mapping[str, int]) -> list[tuple[str, int]]:
+    return sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
 
 
 def _last(name: str, runs: Sequence[Tested], limit: int, cut: dict[str, int]) -> tuple[Tested, ...]:
@@ -137,9 +141,9 @@ def _last(name: str, runs: Sequence[Tested], limit: int, cut: dict[str, int]) ->
     return (runs[0], *runs[1 - limit :])
 
 
-def _notable(work: Work) -> list[Ran]:
+def most_notable(commands: Iterable[Ran]) -> list[Ran]:
     """Commands that did something first, then looks; those that failed or came again before those that did not."""
-    return sorted(work.commands.values(), key=lambda ran: (seems_to_look(ran.command), -ran.failed, -ran.count))
+    return sorted(commands, key=lambda ran: (seems_to_look(ran.command), -ran.failed, -ran.count))
 
 
 # ── errors and what they cite ────────────────────────────────────────────────────────────────────────────────────────
@@ -150,7 +154,7 @@ def _told(
     by_fingerprint = {fix.fingerprint: fix for fix in fixes}
     if len(errors) > MOST_ERRORS:
         cut["errors"] = len(errors) - MOST_ERRORS
-        kept = sorted(errors, key=lambda error: _weight(error, by_fingerprint), reverse=True)[:MOST_ERRORS]
+        kept = sorted(errors, key=lambda error: weight(error, by_fingerprint), reverse=True)[:MOST_ERRORS]
         errors = sorted(kept, key=lambda error: error.first_seq)
     wanted = {seq for error in errors for seq in (error.first_seq, error.last_seq)}
     times = {event.seq: event.ts for event in events if event.seq in wanted} if wanted else {}
@@ -165,25 +169,31 @@ def _ends(error: ErrorSeen) -> tuple[int, ...]:
     return (error.first_seq, error.last_seq) if error.count > 1 else (error.first_seq,)
 
 
-def _weight(error: ErrorSeen, fixes: Mapping[str, Fix]) -> tuple[bool, int, int]:
+def weight(error: ErrorSeen, fixes: Mapping[str, Fix]) -> tuple[bool, int, int]:
     fix = fixes.get(error.signature.fingerprint)
     return fix is not None and fix.is_shown, error.count, -error.first_seq
 
 
 def _excerpts(errors: Sequence[ErrorSeen], fixes: Sequence[Fix], bodies: Mapping[int, str]) -> tuple[Moment, ...]:
     """Of each event that is cited, once, the part that matters."""
+    lines = cited(errors, fixes)
+    return tuple(Moment(seq, text) for seq in sorted(lines) if (text := excerpt(bodies.get(seq, ""), lines[seq])))
+
+
+def cited(errors: Sequence[ErrorSeen], fixes: Sequence[Fix]) -> dict[int, str]:
+    """The events that are kept as excerpts, each with the line that matters, where one does."""
     by_fingerprint = {fix.fingerprint: fix for fix in fixes}
-    cited: dict[int, str] = {}
-    for error in sorted(errors, key=lambda error: _weight(error, by_fingerprint), reverse=True)[:MOST_CITED]:
+    found: dict[int, str] = {}
+    for error in sorted(errors, key=lambda error: weight(error, by_fingerprint), reverse=True)[:MOST_CITED]:
         fix = by_fingerprint.get(error.signature.fingerprint)
         for seq in error.seqs:
-            cited.setdefault(seq, error.signature.sample)
+            found.setdefault(seq, error.signature.sample)
         if fix is not None and fix.is_shown:
             # What was changed by an edit is in the fix itself.
             steps = (step.seq for n, step in enumerate(fix.steps[:MOST_EVENTS]) if n or not fix.diff)
             for seq in chain(steps, () if fix.fixed_seq is None else (fix.fixed_seq,)):
-                cited.setdefault(seq, "")
-    return tuple(Moment(seq, text) for seq in sorted(cited) if (text := excerpt(bodies.get(seq, ""), cited[seq])))
+                found.setdefault(seq, "")
+    return found
 
 
 def excerpt(body: str, line: str = "") -> str:

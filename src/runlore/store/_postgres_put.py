@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,7 +17,7 @@ from ..model import SCHEMA_VERSION, format_time
 from ..timeline import Tally
 from . import OVERTAKEN, Batch, Piece, Put, Segment
 from ._postgres_db import array
-from ._postgres_read import PostgresReader
+from ._postgres_read import PostgresReader, Seen
 from ._postgres_words import rows_of
 from ._sql import plain, without_nul
 from ._sql_put import Writer, absolute
@@ -60,6 +61,16 @@ class PostgresWriter(PostgresReader, Writer):
             done = super().put(self._in_own_name(batch))
             self.db.flush()  # What cannot be stored is this batch's fault, and no other's.
         return done
+
+    @contextmanager
+    def _step(self) -> Iterator[None]:
+        try:
+            with super()._step():
+                yield
+        except BaseException:
+            if self._seen is not None:  # What was seen may be undone.
+                self._seen = Seen()
+            raise
 
     # ── whose session it is ──────────────────────────────────────────────────────────────────────────────────────────
     def _in_own_name(self, batch: Batch) -> Batch:

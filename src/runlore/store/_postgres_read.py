@@ -22,8 +22,8 @@ from ._postgres_db import Database
 from ._postgres_db import array as array_of
 from ._postgres_words import COLUMNS, PROVED, SAID, Asked, ask, columns_with, unpacker
 from ._sql_read import EVENT, Reader
-from .bodies import Bodies
-from .pieces import ASIDE, ERROR, FLAGS, read_row, segment_event, unpack
+from .bodies import whole
+from .pieces import ASIDE, ERROR, segment_event, unpack
 
 if TYPE_CHECKING:
     from ._postgres_new import Expected
@@ -115,8 +115,7 @@ class PostgresReader(Reader):
                 (f"select id, first_seq, last_seq, length, hash, body from segments {of} first_seq", (uid,)),
             ]
         )
-        rows = [row for row in rows if not row[FLAGS] & ASIDE]
-        return [read_row(uid, row) for row in rows], Bodies(rows, segments)
+        return whole(uid, rows, segments)
 
     def numbers(self, chosen: Filter) -> set[int]:
         where, bindings = self._where(chosen)

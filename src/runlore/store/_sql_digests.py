@@ -11,14 +11,16 @@ from typing import Any
 from ..model import Digest, SessionEvent, format_time
 from . import Filter, Row
 from ._sql_read import Reader
-from .bodies import Bodies
+from .bodies import whole
 from .digest_rows import ERROR, clean_digest, error_rows, pack_digest, unpack_digest
 from .digests import SessionError
-from .pieces import Cleaner, read_row
+from .pieces import ASIDE, CUT, Cleaner
 
 _ROW = ", ".join(f"e.{name}" for name in ERROR)
 UNCOVERED = "(analyzed_hash is distinct from content_hash or analyzed_seq is distinct from last_seq)"
 """Of a session without a digest of all that is stored, as the index over them has it."""
+HAS_MORE = f"exists (select 1 from events e where e.session = sessions.number and e.flags & {CUT | ASIDE} = 0)"
+"""Of a session of which something was evicted: it has events that were not, or that came since."""
 _PART = 1_000_000
 """Money is added up in units of this many: one call may cost as much as 64 bits hold in 1e-12 USD."""
 
@@ -33,9 +35,7 @@ class Shelf(Reader):
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────────
     def timeline(self, uid: str) -> tuple[list[SessionEvent], Mapping[int, str]]:
         session = self._number(uid)
-        rows = [] if session is None else self._told(session, 0, None)
-        segments = [] if session is None else self._segments(session, 0, None)
-        return [read_row(uid, row) for row in rows], Bodies(rows, segments)
+        return ([], {}) if session is None else whole(uid, self._rows(session, 0, None), self._segments(session, 0, None))
 
     def digest(self, uid: str) -> Digest | None:
         sql = "select made_at, length, hash, body from digests where session = (select number from sessions where uid = ?)"
@@ -50,7 +50,7 @@ class Shelf(Reader):
 
     def stale_digests(self, version: int, quiet_since: datetime, limit: int | None = None) -> list[str]:
         own, author = self.own_sessions  # Fifty people would all make those of all.
-        there = f"last_seq >= 0 and evicted_at is null and {own}"
+        there = f"last_seq >= 0 and (evicted_at is null or {HAS_MORE}) and {own}"
         is_quiet = "(ended_at is null or ended_at < ? or ingested_at < ?)"
         sql = (
             f"select uid, ended_at from sessions where {UNCOVERED} and {there} and {is_quiet} union"
@@ -102,6 +102,8 @@ class Shelf(Reader):
             self._write_digest(session, digest, when)
             said = said_by(digest, when)
             self.db.execute(f"update sessions set {' = ?, '.join(said)} = ? where number = ?", (*said.values(), session))
+            later = "update sessions set evicted_at = analyzed_at where number = ? and evicted_at < analyzed_at"
+            self.db.execute(later, (session,))  # Watermarks are set in their order.
 
     def _write_digest(self, session: int, digest: Digest, when: datetime) -> None:
         row, errors = rows_of_digest(session, digest, when)

@@ -365,7 +365,7 @@ class Writer(Sources, Ledger):
             for batch in batches:
                 for piece in batch.pieces:
                     present.update((h, record_of(row)) for h, row in zip(piece.natives, piece.rows, strict=True))
-                _add(total, self.put(msgspec.structs.replace(batch, redact_version=self._redacted(source))))
+                add(total, self.put(msgspec.structs.replace(batch, redact_version=self._redacted(source))))
             for session, block in before:
                 self._mark_gone(session, block, present)
         return total
@@ -412,7 +412,7 @@ class Writer(Sources, Ledger):
                 for batch in batches:
                     if any(rows for _, _, rows, _ in gone):
                         batch = msgspec.structs.replace(batch, redact_version=self._redacted(source))
-                    _add(total, self.put(batch))
+                    add(total, self.put(batch))
             finally:
                 self._again = {}
             for session, block, rows, bodies in gone:
@@ -437,8 +437,6 @@ class Writer(Sources, Ledger):
             return [], []
         (uid,) = self._one("select uid from sessions where number = ?", (session,))
         bodies = self.bodies(uid, low, high)
-        for row in rows:  # Cut or not, this is all that there will ever be of it.
-            row[FLAGS] &= ~CUT
         return rows, [None if row[OFFSET] is None else bodies[row[SEQ]].encode("utf-8", "replace") for row in rows]
 
     def _put_back(self, session: int, block: int, rows: list[list[Any]], bodies: list[bytes | None]) -> None:
@@ -501,6 +499,10 @@ class Writer(Sources, Ledger):
         self.db.execute('update sources set "offset" = 0, records = 0, carry = null where number = ?', (source,))
 
 
+class Short(Exception):
+    """What was to come back did not come as a whole."""
+
+
 class Again:
     """A session that is being derived again: the numbers its native ids had, and the block for those that had none."""
 
@@ -520,7 +522,7 @@ def absolute(seq: int, blocks: list[int]) -> int:
     return blocks[seq // BLOCK] * BLOCK + seq % BLOCK
 
 
-def _add(total: Put, more: Put) -> None:
+def add(total: Put, more: Put) -> None:
     total.sessions |= more.sessions
     total.events += more.events
     total.copies += more.copies

@@ -16,7 +16,7 @@ from ..model import BLOCK, SessionEvent
 from ..timeline import Tally
 from . import Resume, SourceState, StreamState, Tail
 from ._sql_list import Lister, _high
-from .pieces import ASIDE, FLAGS, LENGTH, OFFSET, SEGMENT_BYTES, SEQ, read_row, unpack, unpack_records
+from .pieces import ASIDE, CUT, FLAGS, LENGTH, OFFSET, SEGMENT_BYTES, SEQ, read_row, unpack, unpack_records
 
 EVENT = 'seq, ts, kind, parent_seq, tool, action, flags, exit_code, native_id, call_id, summary, "offset", length, rest'
 _SCANNED_BYTES = 1 << 20
@@ -168,7 +168,13 @@ class Reader(Lister):
             f" redact_version, missing_at, problem from sources where {self.mine[0]}{'' if agent is None else ' and agent = ?'}"
         )
         rows = self._all(sql, self.mine[1] if agent is None else (*self.mine[1], agent))
-        evicted = "select distinct source from streams join sessions s on s.number = session where s.evicted_at is not null"
+        # Of a block all is cut or nothing: its first event tells.
+        inside = f"e.seq between t.block * {BLOCK} and (t.block + 1) * {BLOCK} - 1"
+        first = f"select flags from events e where e.session = t.session and {inside} order by e.seq limit 1"
+        evicted = (
+            "select distinct t.source from streams t join sessions s on s.number = t.session"
+            f" where s.evicted_at is not null and ({first}) & {CUT} != 0"
+        )
         bare = {source for (source,) in self._all(evicted)} if rows else set()  # Most agents that there are have left none.
         found = {}
         for number, name, path, root, machine, size, mtime, inode, offset, head, tail, records, *rest in rows:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from itertools import groupby
 
 import msgspec
 
 from ..model import BLOCK, Digest, format_time
-from . import DAMAGED, Put
-from ._sql_digests import UNCOVERED
+from ..timeline import Tally
+from . import DAMAGED, Batch, Put
+from ._sql_digests import HAS_MORE, UNCOVERED
 from ._sql_forget import Forgetter
-from ._sql_put import INSERT_EVENT
-from .pieces import ASIDE, CUT, FLAGS, SEQ, copied, pack_one, without_body
+from ._sql_put import INSERT_EVENT, Short, add
+from .pieces import ASIDE, CUT, FLAGS, GONE, SEQ, copied, pack_one, without_body
 from .retention import Bulk, Marks, Weight
 
 _AT_A_TIME = 100
@@ -38,7 +40,7 @@ class Evictor(Forgetter):
     def weights(self) -> list[Weight]:
         sql = (
             f"select uid, parent_uid, coalesce(name, title), ended_at, events, pinned, not {UNCOVERED} and analyzed_at is not null,"
-            " evicted_at is not null, coalesce((select sum(length(body)) from segments g where g.session = number), 0)"
+            f" evicted_at is not null and not {HAS_MORE}, coalesce((select sum(length(body)) from segments g where g.session = number), 0)"
             " from sessions order by ended_at nulls first, uid"
         )
         shown = self._shown_elsewhere()
@@ -83,9 +85,11 @@ class Evictor(Forgetter):
             return
         digest = self.digest(uid)
         cited = cited_in(digest) if digest is not None else {}
-        # The last one of each block stays, whatever it said: it tells how many there were, and that the block is cut.
-        sql = f"select max(seq) from events where session = ? and flags & {ASIDE} = 0 group by seq / {BLOCK}"
-        seqs = sorted({*cited, *(seq for (seq,) in self._all(sql, (session,)))})
+        # The last one of each block stays, whatever it said: it tells how many there were, and that the block is cut. So does one that
+        # is no longer in its source, if there is any: it tells that the block cannot come back.
+        gone = f"min(case when flags & {GONE} != 0 then seq end)"
+        sql = f"select max(seq), {gone} from events where session = ? and flags & {ASIDE} = 0 group by seq / {BLOCK}"
+        seqs = sorted({*cited, *(seq for told in self._all(sql, (session,)) for seq in told if seq is not None)})
         rows = [without_body(row) for seq in seqs for row in self._rows(session, seq, seq)]
         self._drop_segments("session = ?", (session,))
         self.db.execute("delete from events where session = ?", (session,))
@@ -124,6 +128,42 @@ class Evictor(Forgetter):
             if all(missing is None for _, missing in others):
                 self.db.executemany("update sources set adapter_version = ? where number = ?", [(DAMAGED, other) for other, _ in others])
                 done.overtaken += len(others)
+
+    def return_whole(self, source: int, batches: Iterable[Batch], *, is_proved: bool) -> Put | None:
+        cut = (
+            "select distinct s.session, s.block, s.tally from streams s join events e on e.session = s.session"
+            f" and e.seq between s.block * {BLOCK} and (s.block + 1) * {BLOCK} - 1 where s.source = ? and e.flags & ? = ?"
+        )
+        if self._all(cut, (source, CUT | GONE, CUT | GONE)):
+            return None
+        wanted: set[tuple[int, int]] = set()
+        for session, block, tally in [] if is_proved else self._all(cut, (source, CUT, CUT)):
+            sql = "select hash, seq from natives where session = ? and seq between ? and ?"
+            known = self._all(sql, (session, block * BLOCK, (block + 1) * BLOCK - 1))
+            if len({seq for _, seq in known}) < msgspec.msgpack.decode(tally, type=Tally).events:
+                return None  # What has no native id cannot be known again.
+            wanted |= {(session, h) for h, _ in known}
+        try:
+            with self._step():
+                done = self.rederive(source, batches)
+                here = {(session, h) for h, places in self._known([h for _, h in wanted]).items() for session, _ in places}
+                if not wanted <= here:
+                    raise Short
+        except Short:
+            return None
+        return done
+
+    def part_with(self, source: int, batches: Iterable[Batch], when: datetime) -> Put:
+        done = Put(sessions=set())
+        with self._step():
+            (path,) = self._one("select path from sources where number = ?", (source,))
+            aside = os.path.join(os.path.dirname(path), f"until {when:%Y%m%dT%H%M%S%f}Z", os.path.basename(path))
+            sql = "update sources set path = ?, inode = 0, missing_at = ? where number = ?"
+            self.db.execute(sql, (aside, format_time(when), source))
+            for batch in batches:
+                add(done, self.put(batch))
+            self._fold_all(source)
+        return done
 
     def bring_back(self, uids: Sequence[str]) -> list[str]:
         back = []

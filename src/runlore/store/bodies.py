@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from .pieces import LENGTH, OFFSET, SEQ, unpack
+from ..model import SessionEvent
+from .pieces import ASIDE, CUT, FLAGS, LENGTH, OFFSET, SEQ, read_row, unpack
 
 HELD_BYTES = 16 * 1024 * 1024
 """Of unpacked segments, and about as much again of texts. Looks are mostly in order, so little is unpacked twice."""
@@ -52,3 +53,10 @@ class Bodies(Mapping[int, str]):
 
     def __len__(self) -> int:
         return len(self._places)
+
+
+def whole(uid: str, rows: Sequence[Sequence[Any]], segments: Sequence[Sequence[Any]]) -> tuple[list[SessionEvent], Bodies]:
+    """The events of these rows and their bodies, but for those of which an eviction has left no more than is cited, and for what is set
+    aside."""
+    there = [row for row in rows if not row[FLAGS] & (CUT | ASIDE)]
+    return [read_row(uid, row) for row in there], Bodies(there, segments)

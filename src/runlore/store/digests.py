@@ -39,8 +39,9 @@ class Digests(Protocol):
     """The part of a `Store` that is about digests."""
 
     def timeline(self, uid: str) -> tuple[list[SessionEvent], Mapping[int, str]]:
-        """All events of a session, and their bodies by seq but for those of copies: what a digest is made from, read in one go. Bodies
-        are unpacked as they are looked at, so a damaged one is noticed then. Events have no `payload_ref`."""
+        """All events of a session but for what an eviction has left of some, and their bodies by seq but for those of copies: what a
+        digest is made from, read in one go. Bodies are unpacked as they are looked at, so a damaged one is noticed then. Events have
+        no `payload_ref`."""
 
     def digest(self, uid: str) -> Digest | None:
         """The digest of a session, also when it covers less than what is stored now. Raises StoreError when it is damaged."""
@@ -51,7 +52,7 @@ class Digests(Protocol):
     def stale_digests(self, version: int, quiet_since: datetime, limit: int | None = None) -> list[str]:
         """The uids of sessions, newest first, that have no digest, one made by older rules than `version`, or one that covers less
         than what is stored; and in which nothing happened, or nothing was put, after `quiet_since`. Of what was evicted there is
-        nothing to make a digest from, and of other authors' sessions they make them themselves."""
+        nothing to make a digest from but what came since, and of other authors' sessions they make them themselves."""
 
     def fits(self, digest: Digest) -> bool:
         """Whether it covers just what is stored of its session."""

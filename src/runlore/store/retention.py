@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
+
+if TYPE_CHECKING:
+    from . import Batch, Put
 
 
 class Weight(msgspec.Struct, frozen=True, gc=False):
@@ -21,6 +24,7 @@ class Weight(msgspec.Struct, frozen=True, gc=False):
     is_covered: bool
     """Whether its digest covers all that is stored of it."""
     is_evicted: bool
+    """Whether nothing is there any more that could leave."""
     is_shown_elsewhere: bool
     """Whether a session that has not been evicted refers to what happened here: its text would go as well."""
     body_bytes: int
@@ -66,6 +70,14 @@ class Retention(Protocol):
     def evict(self, uids: Sequence[str], when: datetime) -> None:
         """Drops the events of these sessions, and all that is kept of sources with no other. Their digests, calls and numbers stay, and so
         do the events that a digest cites, cut down to what it keeps of them: they can be found and cited as before."""
+
+    def return_whole(self, source: int, batches: Iterable[Batch], *, is_proved: bool) -> Put | None:
+        """Derives a source again of which something was evicted, that is there again then. None, and nothing has changed, when not all
+        that was read from it comes again. `is_proved`: it begins with what was read from it, whatever ids that had."""
+
+    def part_with(self, source: int, batches: Iterable[Batch], when: datetime) -> Put:
+        """The same where not all comes again: what was read is of a source that is missing from now on, under a path of its own, and is
+        known as it was; the batches are those of a new source. What is in both is not kept twice."""
 
     def bring_back(self, uids: Sequence[str]) -> list[str]:
         """Marks the sources of these, so that the next sync derives what was evicted again. Those of them whose sources are there."""

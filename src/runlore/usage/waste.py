@@ -48,12 +48,14 @@ def wasted(store: Store, chosen: CallFilter | None = None) -> Wasted:
     return Wasted(sessions=count, of=every, **{name: total(rows) for name, rows in kinds.items()})
 
 
-def marks_of(store: Store, uid: str, billed: Sequence[Billed], *, is_evicted: bool = False) -> dict[str, tuple[int, ...]]:
-    """The events of a session's calls that led nowhere, by why. Of one whose events have left its digest remembers it."""
-    if is_evicted:
-        digest = store.digest(uid)
-        return digest.waste if digest else {}
-    return _marks(store.events(uid), {one.kept.call.seq for one in billed})
+def marks_of(store: Store, uid: str, billed: Sequence[Billed], *, is_evicted: bool) -> dict[str, tuple[int, ...]]:
+    """The events of a session's calls that led nowhere, by why. Of those that have left its digest remembers it."""
+    told = {one.kept.call.seq for one in billed}
+    if not is_evicted:
+        return _marks(store.events(uid), told)
+    digest = store.digest(uid)
+    known = digest.waste if digest else {}
+    return {name: tuple(sorted({*seqs, *known.get(name, ())})) for name, seqs in _marks(store.timeline(uid)[0], told).items()}
 
 
 def _suspects(store: Store, chosen: CallFilter, evicted: set[str]) -> Iterator[SessionLine]:

@@ -144,6 +144,7 @@ class Digest(Value, forbid_unknown_fields=False):
     quality: real, trivial, automated, one_shot, subagent
     excerpts: of the events that errors and fixes cite
     cut: by name, how many more there were
+    before: what was known when events left that did not come back; all of it is in the other fields too
     """
 
     session_uid: str
@@ -183,3 +184,4 @@ class Digest(Value, forbid_unknown_fields=False):
     quality: str | None
     excerpts: list[Moment]
     cut: dict[str, int]
+    before: Digest | None

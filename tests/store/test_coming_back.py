@@ -1,0 +1,228 @@
+"""What was evicted comes back whole, or what was known of it stays and is added to: on every database, by way of a sync."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from runlore import config as settings
+from runlore import doctor, pipeline, recurring
+from runlore.config import Config
+from runlore.evicting import let_go
+from runlore.model import Digest, Session
+from runlore.store import Filter, Store
+from tests.toy import Toy, line
+
+ALL = Filter(parents_only=False)
+LATER = -1e9
+"""Seconds: everything is at rest."""
+UID = "toy:s1"
+
+
+def failing(name: str, up: str, what: str, at: int) -> bytes:
+    """A command, and the error that it came to."""
+    call = line(id=f"{name}1", up=up, kind="tool_call", text="make all", call=name, tool="Sh", at=at)
+    return call + line(id=f"{name}2", up=f"{name}1", kind="tool_result", text=f"Error: {what} is missing", call=name, error=True, at=at + 1)
+
+
+ASKED = line(id="a", text="please build it", at=0)
+FIRST = ASKED + failing("b", "a", "gear", 1) + failing("c", "b2", "wheel", 3)
+MORE = line(id="d", up="c2", text="try again", at=10) + failing("e", "d", "wheel", 11) + failing("f", "e2", "axle", 13)
+
+
+@pytest.fixture
+def config() -> Config:
+    return settings.load()
+
+
+@pytest.fixture
+def root(home: Path, toy: Toy) -> Path:
+    made = home / ".toy"
+    made.mkdir()
+    (made / "s1.jsonl").write_bytes(FIRST)
+    return made
+
+
+@pytest.fixture
+def sync(store: Store, config: Config, root: Path) -> Callable[[], pipeline.Report]:
+    """The session is stored, has a digest, and has left."""
+
+    def sync() -> pipeline.Report:
+        return pipeline.sync(store, config, quiet_s=LATER, workers=0)
+
+    sync()
+    let_go(store, [UID])
+    return sync
+
+
+def session(store: Store, uid: str = UID) -> Session:
+    found = store.session(uid)
+    assert found is not None
+    return found
+
+
+def digest(store: Store, uid: str = UID) -> Digest:
+    found = store.digest(uid)
+    assert found is not None
+    return found
+
+
+def errors(store: Store) -> dict[str, tuple[int, int]]:
+    """As `errors` tells them: how often each was met, and in how many sessions."""
+    found = recurring.recurring(store, ALL, datetime.now(UTC), least=1).found
+    return {one.template: (one.count, one.sessions) for one in found}
+
+
+KNOWN = {"Error: gear is missing": (1, 1), "Error: wheel is missing": (1, 1)}
+BOTH = {"Error: gear is missing": (1, 1), "Error: wheel is missing": (2, 1), "Error: axle is missing": (1, 1)}
+
+
+def test_a_source_that_has_grown_brings_it_back_whole(store: Store, config: Config, root: Path, sync: Callable[[], object]) -> None:
+    (root / "s1.jsonl").write_bytes(FIRST + MORE)
+    sync()
+    assert (session(store).evicted_at, session(store).events, digest(store).before) == (None, 10, None)
+    assert errors(store) == BOTH
+    assert doctor.examine(store, config, full=True).ok
+
+
+def test_brought_back_it_has_the_digest_that_it_had(store: Store, config: Config, sync: Callable[[], object]) -> None:
+    before = digest(store)
+    assert store.bring_back([UID]) == [UID]
+    sync()
+    assert session(store).evicted_at is None
+    assert digest(store) == before
+    store.drop_digests([UID])
+    sync()
+    made = digest(store).to_dict()
+    assert {name: value for name, value in before.to_dict().items() if value != made[name]}.keys() == {"made_at", "ends"}
+
+
+@pytest.mark.parametrize("left", [ASKED, FIRST[:-200], FIRST.partition(b"\n")[2], b""], ids=["first", "cut", "last", "nothing"])
+def test_a_source_that_has_become_shorter_takes_nothing_away(
+    store: Store, config: Config, root: Path, sync: Callable[[], object], left: bytes
+) -> None:
+    known, totals = digest(store), session(store)
+    (root / "s1.jsonl").write_bytes(left)
+    for _ in range(2):
+        sync()
+        assert digest(store) == known
+        assert errors(store) == KNOWN
+        now = session(store)
+        assert (now.evicted_at is not None, now.events, now.errors, now.started_at) == (
+            True,
+            totals.events,
+            totals.errors,
+            totals.started_at,
+        )
+    assert store.bring_back([UID]) == []
+    assert doctor.examine(store, config, full=True).ok
+
+
+def test_what_a_shorter_source_goes_on_with_is_added_to_what_was_known(
+    store: Store, config: Config, root: Path, sync: Callable[[], object]
+) -> None:
+    known = digest(store)
+    (root / "s1.jsonl").write_bytes(ASKED + MORE)
+    sync()
+    assert errors(store) == BOTH
+    now = digest(store)
+    assert (now.goal, now.goal_seq) == ("please build it", 0)
+    assert now.kinds == {"tool_call": 4, "tool_result": 4, "user_msg": 2}
+    assert now.before is not None
+    assert now.before.errors == known.errors
+    assert (session(store).events, session(store).is_stale) == (10, False)
+    with (root / "s1.jsonl").open("ab") as file:
+        file.write(failing("g", "f2", "axle", 20))
+    sync()
+    assert errors(store) == {**BOTH, "Error: axle is missing": (2, 1)}
+    assert digest(store).before == now.before
+    assert doctor.examine(store, config, full=True).ok
+
+
+def test_what_came_since_can_leave_as_well_and_the_digest_knows_all_of_it(
+    store: Store, config: Config, root: Path, sync: Callable[[], object]
+) -> None:
+    (root / "s1.jsonl").write_bytes(MORE)
+    sync()
+    [weight] = store.weights()
+    assert (weight.is_evicted, weight.is_covered) == (False, True)
+    let_go(store, [UID])
+    assert store.weights()[0].is_evicted
+    assert digest(store).before is None
+    assert errors(store) == BOTH
+    (root / "s1.jsonl").write_bytes(failing("g", "a", "gear", 30))
+    sync()
+    assert errors(store) == {**BOTH, "Error: gear is missing": (2, 1)}
+    assert session(store).events == 12
+    assert doctor.examine(store, config, full=True).ok
+
+
+def test_a_source_with_another_session_in_it_leaves_the_first_as_it_was(
+    store: Store, config: Config, root: Path, sync: Callable[[], object]
+) -> None:
+    known = digest(store)
+    (root / "s1.jsonl").write_bytes(line(s="s2", id="q", text="something else", at=50))
+    sync()
+    assert (digest(store), session(store).events, session(store).evicted_at is not None) == (known, 5, True)
+    assert (digest(store, "toy:s2").goal, session(store, "toy:s2").evicted_at) == ("something else", None)
+    assert errors(store) == KNOWN
+    assert doctor.examine(store, config, full=True).ok
+
+
+def test_a_source_that_is_put_back_elsewhere_brings_all_of_it_back(
+    store: Store, config: Config, root: Path, sync: Callable[[], object]
+) -> None:
+    (root / "s1.jsonl").write_bytes(line(s="s2", id="q", text="something else", at=50))
+    sync()
+    (root / "old").mkdir()
+    (root / "old" / "s1.jsonl").write_bytes(FIRST)
+    sync()
+    assert store.bring_back([UID]) == [UID]
+    sync()
+    assert (session(store).evicted_at, session(store).events) == (None, 5)
+    assert errors(store) == KNOWN
+    assert doctor.examine(store, config, full=True).ok
+
+
+def test_what_was_gone_from_the_source_before_it_was_evicted_is_not_lost_when_the_source_grows(
+    store: Store, config: Config, root: Path
+) -> None:
+    def sync() -> None:
+        pipeline.sync(store, config, quiet_s=LATER, workers=0)
+
+    sync()
+    (root / "s1.jsonl").write_bytes(MORE)  # What was read first is no longer in it, and stays.
+    sync()
+    assert errors(store) == BOTH
+    let_go(store, [UID])
+    with (root / "s1.jsonl").open("ab") as file:
+        file.write(failing("g", "f2", "axle", 20))
+    sync()
+    assert errors(store) == {**BOTH, "Error: axle is missing": (2, 1)}
+    assert session(store).events == 12
+    assert doctor.examine(store, config, full=True).ok
+
+
+@pytest.mark.parametrize("step", ["return_whole", "part_with"])
+def test_killed_halfway_nothing_is_lost(
+    store: Store, config: Config, root: Path, sync: Callable[[], object], monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    known = digest(store)
+    (root / "s1.jsonl").write_bytes(ASKED + MORE)
+    done: Callable[..., object] = getattr(store, step)
+
+    def killed(*given: object, **named: object) -> object:
+        done(*given, **named)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store, step, killed)
+        with pytest.raises(KeyboardInterrupt):
+            sync()
+    assert (digest(store), session(store).events, errors(store)) == (known, 5, KNOWN)
+    sync()
+    assert (session(store).events, errors(store)) == (10, BOTH)
+    assert doctor.examine(store, config, full=True).ok
