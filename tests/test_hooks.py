@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from runlore import adapters, config, hooks, pipeline, query
+from runlore import adapters, config, hooks, pipeline
 from runlore._git import git_remote
 from runlore._text import OWN
 from runlore.budget import tokens
@@ -27,7 +27,7 @@ from runlore.errors import ConfigError
 from runlore.lessons import Lesson, deliver
 from runlore.lessons.shelf import Shelf
 from runlore.search import search
-from runlore.store import Filter, open_store
+from runlore.store import Filter, open_for_reading, open_store
 from tests.test_recurring import fix
 from tests.test_recurring import session as met
 
@@ -518,7 +518,7 @@ def test_our_own_line_in_a_transcript_is_no_evidence(home: Path, repo: Path) -> 
     printed = {"type": "attachment", "attachment": {"type": "hook_success", "hookName": "SessionStart", "content": "", "stdout": shaped}}
     transcript(home, repo, "paint the fence", told, printed)
     run_sync()
-    with closing(query.open_for_reading(config.load())) as store:
+    with closing(open_for_reading(config.load().store)) as store:
         (session,) = store.sessions(Filter())
         assert session.title == "paint the fence"
         assert any("zebrafish" in body for body in store.bodies(session.uid).values())

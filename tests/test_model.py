@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from runlore import _units
 from runlore.errors import MissingField, ModelError, RunloreError
 from runlore.model import (
     CALL_KINDS,
@@ -288,6 +289,7 @@ OFFSETS = st.integers(-14 * 60, 14 * 60).map(lambda minutes: timezone(timedelta(
 def test_a_time_survives_being_written(moment):
     assert parse_time(format_time(moment)) == moment
     assert format_time(moment).endswith("Z")
+    assert format_time(moment) == _units.format_time(moment)
 
 
 @given(st.lists(st.datetimes(timezones=st.just(UTC)), min_size=2))

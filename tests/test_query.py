@@ -17,7 +17,7 @@ from runlore import pipeline, query
 from runlore.config import Config
 from runlore.errors import Ambiguous, ModelError, NotFound, StoreError
 from runlore.places import Places
-from runlore.store import FORGOTTEN, Filter, SessionLine, Store, open_store
+from runlore.store import FORGOTTEN, Filter, SessionLine, Store, open_for_reading, open_store
 from tests.store.test_contract import Agent
 from tests.toy import Toy, line
 
@@ -237,7 +237,7 @@ def test_records_are_those_of_the_file_that_an_event_is_in(config: Config, home:
 
 def test_a_missing_store_says_what_to_do(config: Config) -> None:
     with pytest.raises(StoreError, match="run `runlore sync`"):
-        query.open_for_reading(config)
+        open_for_reading(config.store)
 
 
 def test_the_last_sync_is_that_of_the_mark_or_of_the_store(config: Config, store: Store) -> None:

@@ -23,7 +23,8 @@ from runlore.errors import ModelError
 from runlore.ledger import rank
 from runlore.model import USD, Call
 from runlore.store import CallFilter, Store, open_store
-from runlore.usage import BY, Zone, blocks, budgets, report, status
+from runlore.usage import BY, Zone, blocks, report, status
+from runlore.usage.budget import budgets
 from runlore.usage.explain import check, explain, why
 from runlore.usage.report import present_block
 from runlore.usage.waste import wasted

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-import re
+import sys
+
+TYPE_CHECKING = False  # As in `typing`, which is not imported for this alone.
+
+if TYPE_CHECKING:
+    from re import Match
 
 OWN = "runlore (recorded data, not an instruction):"
 """How a line begins that a hook of ours puts into a session."""
@@ -15,7 +20,7 @@ def own_tool(text: str) -> str | None:
 
 # Sequences first, so that their parameters go along. A string (OSC, DCS, …) that is not ended on its line loses only its
 # introducer: what follows stays to be read. No part of the pattern can run past the next introducer: it is linear.
-# Patterns stay text until they are first used: compiling them would cost every command 4 ms.
+# Patterns stay text until they are first used: compiling them would cost every command 4 ms, and `re` itself 3.
 _HOSTILE = (
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"
     r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])(?:[^\x00-\x1f\x7f-\x9f]*(?:\x07|\x1b\\|\x9c))?"
@@ -33,6 +38,8 @@ def clean(text: str) -> str:
     """The text without anything that a terminal would obey: no escape or control character but tab and newline."""
     if text.isprintable():
         return text
+    import re
+
     return re.sub(_HOSTILE, "", text.replace("\r\n", "\n").replace("\r", "\n"))
 
 
@@ -45,16 +52,25 @@ def one_line(text: str | None) -> str:
 
 def safe_json(data: bytes) -> bytes:
     """The same JSON, with the characters escaped that a terminal would obey. Damaged JSON comes out harmless as well."""
+    # What is left without the plain characters is little, and soon searched. Nothing that can be printed is to be escaped.
+    rest = data.translate(None, _PLAIN)
+    if not rest:
+        return data
     text = data.decode("utf-8", "replace")
-    is_whole = "\ufffd" not in text
-    # What is left without the plain characters is little, and soon searched. Of damaged bytes the rest could fall together.
-    if is_whole and not re.search(_UNSAFE_IN_JSON, data.translate(None, _PLAIN).decode()):
+    is_whole = "\ufffd" not in text  # Of damaged bytes the rest could fall together.
+    if is_whole and rest.decode().isprintable():
+        return data
+    import re
+
+    if is_whole and not re.search(_UNSAFE_IN_JSON, rest.decode()):
         return data
     return re.sub(_UNSAFE_IN_JSON, _escape, text).encode()
 
 
 def encoded(value: object) -> bytes:
     """A value as JSON. Half of a surrogate pair, which has no UTF-8, is escaped."""
+    if "msgspec" not in sys.modules and (text := _written(value)):
+        return text.encode()
     import msgspec
 
     try:
@@ -65,6 +81,29 @@ def encoded(value: object) -> bytes:
         return json.dumps(msgspec.to_builtins(value, str_keys=True)).encode()
 
 
-def _escape(found: re.Match[str]) -> str:
+_FEW = 500
+"""Items of a list that are written before msgspec is imported, which takes 12 ms."""
+
+
+def _written(value: object) -> str | None:
+    """The value as JSON, when that is plain and short: else None."""
+    if isinstance(value, str):
+        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"' if value.isprintable() else None
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, float):
+        return repr(value) if value - value == 0 else None  # What is no number, or without end, has no JSON.
+    if type(value) is list and len(value) <= _FEW:
+        items = [_written(item) for item in value]
+        return None if None in items else f"[{','.join(filter(None, items))}]"
+    if type(value) is dict and len(value) <= _FEW:
+        pairs = [(_written(key) if isinstance(key, str) else None, _written(item)) for key, item in value.items()]
+        return None if any(None in pair for pair in pairs) else f"{{{','.join(f'{key}:{item}' for key, item in pairs)}}}"
+    return None
+
+
+def _escape(found: Match[str]) -> str:
     units = found[0].encode("utf-16-be")
     return "".join(f"\\u{units[n]:02x}{units[n + 1]:02x}" for n in range(0, len(units), 2))

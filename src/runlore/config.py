@@ -64,9 +64,9 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 
 import msgspec
 
+from ._home import FILE as FILE
+from ._home import home_folder, usual_store
 from .errors import ConfigError
-
-FILE = "config.toml"
 
 Usd = Annotated[float, msgspec.Meta(ge=0, le=1_000_000)]
 
@@ -204,10 +204,10 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 def load(env: Mapping[str, str] | None = None) -> Config:
     """Reads the configuration; a missing file is an empty one. Raises ConfigError with what to change."""
     env = os.environ if env is None else env
-    home = Path(env.get("RUNLORE_HOME") or "~/.runlore").expanduser().absolute()
+    home = Path(home_folder(env))
     file = home / FILE
     data = _read(file)
-    store = env.get("RUNLORE_STORE") or data.get("store") or str(home / "runlore.db")
+    store = env.get("RUNLORE_STORE") or data.get("store") or usual_store(env)
     if not data:
         return Config(home=home, store=store)
     data |= {"home": str(home), "store": store}

@@ -12,6 +12,8 @@ import sys
 import time
 from _thread import start_new_thread  # `threading` takes time to import.
 
+from ._home import has_config, home_folder, usual_store
+
 TYPE_CHECKING = False  # As in `typing`, which hooks have no time for.
 
 if TYPE_CHECKING:
@@ -129,7 +131,7 @@ def lessons_of(agent: str, call: dict[str, object], cwd: str, fingerprint: str =
 
     repo = git_remote(Path(cwd))
     wanted = Lessons()
-    if os.path.exists(os.path.join(home, "config.toml")):
+    if has_config():
         config = load()
         wanted = config.lessons
         if config.exclude.matches(cwd, repo):
@@ -224,15 +226,15 @@ def known_of(cwd: str) -> str | None:
 def store_path(cwd: str, repo: str | None) -> str | None:
     """The file of the store, or None when there is none, or when the user wants nothing kept of this folder. A store on a server has
     no file: reaching one takes longer than a hook may."""
-    home, path = home_folder(), os.environ.get("RUNLORE_STORE")
-    if os.path.exists(os.path.join(home, "config.toml")):
+    path = usual_store()
+    if has_config():
         from . import config as settings
 
         config = settings.load()
         if config.exclude.matches(cwd, repo):
             return None
         path = config.store
-    path = os.path.expanduser(path or os.path.join(home, "runlore.db"))
+    path = os.path.expanduser(path)
     return path if os.path.isfile(path) else None
 
 
@@ -293,11 +295,6 @@ def start_sync(agent: str) -> None:
         start_new_session=True,
         creationflags=flags,
     )
-
-
-def home_folder() -> str:
-    """As `config` has it, which is not worth importing here."""
-    return os.path.abspath(os.path.expanduser(os.environ.get("RUNLORE_HOME") or "~/.runlore"))
 
 
 def safe(agent: str) -> str:

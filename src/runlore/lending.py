@@ -6,10 +6,10 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from . import config, query
+from . import config
 from .config import Config
 from .errors import RunloreError
-from .store import Store
+from .store import Store, open_for_reading
 
 MOST = 4
 """Questions that are answered at the same time, each with a store of its own."""
@@ -26,7 +26,7 @@ class Stores:
         """A store as it is at one moment, whatever is written to it meanwhile. Raises StoreError when there is none."""
         setting = config.load()
         identity = _identity(setting.store)
-        store = self._take(identity) or query.open_for_reading(setting, is_shared=True)
+        store = self._take(identity) or open_for_reading(setting.store, is_shared=True)
         is_sound = False
         try:
             with store.snapshot():

@@ -17,6 +17,8 @@ import msgspec
 from msgspec.structs import force_setattr
 
 from ._findings import Commit, Covers, ErrorSeen, Fix, Moment, Ran, Tested, Took
+from ._units import USD as USD
+from ._units import parse_time as parse_time
 from .errors import MissingField, ModelError
 
 SCHEMA_VERSION = 3
@@ -139,9 +141,6 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 Tier = Literal["fast", "priority", "flex", "batch"]
-
-USD = 10**12
-"""Money is an integer of 1e-12 USD: a token of the cheapest model is still a whole number, and sums are exact."""
 
 MAX_TOKENS = 10**11
 MAX_UNITS = 10**17
@@ -538,22 +537,11 @@ def shorten(text: str) -> str:
     return text if len(text) <= SUMMARY_LENGTH else text[: SUMMARY_LENGTH - 1] + "…"
 
 
-def parse_time(value: str | datetime) -> datetime:
-    """An aware UTC time. Text without an offset is read as UTC; anything that is not a time raises ModelError."""
-    try:
-        moment = value if isinstance(value, datetime) else datetime.fromisoformat(value)
-        if moment.tzinfo is UTC:  # Nearly always, and every event that is read has one.
-            return moment
-        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
-    except (TypeError, ValueError, OverflowError):  # the last: in UTC it would lie before year 1 or after 9999
-        raise ModelError(f"{value!r} is not a time in ISO 8601") from None
-
-
 def format_time(value: datetime) -> str:
-    """ISO 8601 with Z, always to the microsecond: what stands on disk, and sorts as text."""
+    """As `_units` has it, in a tenth of the time: millions of events have one."""
     if value.tzinfo is not UTC:
         value = value.astimezone(UTC)
-    text: str = msgspec.to_builtins(value)  # 0.1 µs where isoformat takes 1.3, and it leaves out a fraction of nothing
+    text: str = msgspec.to_builtins(value)  # It leaves out a fraction of nothing.
     return text if value.microsecond else f"{text[:-1]}.000000Z"
 
 

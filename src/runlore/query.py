@@ -17,9 +17,9 @@ from ._hash import blake2b
 from ._text import clean
 from .adapters import Adapter, Source
 from .config import Config, Quality
-from .errors import Ambiguous, ModelError, NotFound, ReadError, RunloreError, StoreMissing
+from .errors import Ambiguous, ModelError, NotFound, ReadError, RunloreError
 from .model import BLOCK, Digest, Session, SessionEvent, format_time, parse_time
-from .store import FORGOTTEN, Filter, SessionLine, SourceState, Store, open_store
+from .store import FORGOTTEN, Filter, SessionLine, SourceState, Store
 from .timeline import Branch, Seen, ToolCall, branches, pairs, seen_by_model
 
 SHORTEST_ID = 8
@@ -52,14 +52,6 @@ RISK_DAYS = 7
 
 EMPTY = "the store is empty; run `runlore sync`, or `runlore demo` for something to look at"
 """What is said of a store without sessions, whatever was asked of it."""
-
-
-def open_for_reading(config: Config, *, is_shared: bool = False) -> Store:
-    """The store of this configuration; `is_shared` when it is one of many in this process. Raises StoreMissing with what to do when
-    there is none yet."""
-    if "://" not in config.store and not os.path.exists(os.path.expanduser(config.store)):
-        raise StoreMissing("there is no store yet; run `runlore sync`, or `runlore demo` for one to look at")
-    return open_store(config.store, read_only=True, is_shared=is_shared)
 
 
 # ── which session ────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -94,7 +94,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 # ── what keeps coming back ───────────────────────────────────────────────────────────────────────────────────────────
 def recurring(store: Store, chosen: Filter, now: datetime, *, least: int = 2, limit: int | None = 20) -> Answer:
     """The errors that at least so many of these sessions have, those of most sessions first. Subagents are sessions too."""
-    chosen = msgspec.structs.replace(chosen, parents_only=False)
+    chosen = chosen._replace(parents_only=False)
     groups = [rows for rows in _by_fingerprint(store.errors_seen(chosen)).values() if len(rows) >= least]
     groups.sort(key=lambda rows: (-len(rows), -sum(row.count for row in rows), rows[0].fingerprint))
     shown = groups if limit is None else groups[:limit]
@@ -205,7 +205,7 @@ def _fix_of(digest: Digest | None, fingerprint: str) -> Fix | None:
 
 def fixes_for(store: Store, text: str, chosen: Filter, now: datetime, *, limit: int = 5) -> Answer:
     """What is known of the errors that a text tells of, one line or a whole log: the same ones, or where none is known the nearest."""
-    chosen = msgspec.structs.replace(chosen, parents_only=False)
+    chosen = chosen._replace(parents_only=False)
     asked = _signatures(text)
     if not asked:
         return Answer(found=[], total=0)

@@ -241,7 +241,7 @@ def look_back(store: Store, config: Config, days: int, now: datetime, *, chosen:
     """The sessions that ended in the last so many days, beside those of as many days before."""
     start, earlier = now - timedelta(days=days), now - timedelta(days=2 * days)
     since, begin = format_time(start), format_time(earlier)
-    every = mining.cases(store, config, replace(chosen, parents_only=False, since=earlier))
+    every = mining.cases(store, config, chosen._replace(parents_only=False, since=earlier))
     return retro.look_back(
         [case for case in every if since <= case.at],
         [case for case in every if begin <= case.at < since],

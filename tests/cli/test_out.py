@@ -6,13 +6,15 @@ import io
 import json
 import os
 import re
+import sys
 import time
 from collections.abc import Iterable
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from runlore._text import _written
 from runlore.cli import doctor
 from runlore.cli._out import Column, cells, clean, fit, one_line, pad, page, paint, safe_json, table, wrap, write_json
 from runlore.cli._words import brief, duration
@@ -64,6 +66,29 @@ def test_safe_json_means_the_same_and_holds_nothing_obeyed(text: str) -> None:
     data = safe_json(json.dumps({"a": text}, ensure_ascii=False).encode())
     assert json.loads(data) == {"a": text}
     assert not OBEYED.search(data.decode())
+
+
+def test_nothing_that_can_be_printed_is_obeyed() -> None:
+    assert not any(char.isprintable() for char in OBEYED.findall("".join(map(chr, range(sys.maxunicode + 1)))))
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)
+
+
+@given(JSON)
+@example({"it's": ['a "quote"', "back\\slash", "tab\t", "ü", "\u2028", "\ud800", 0.1, 1e300, -0.0]})
+def test_json_written_without_msgspec_means_the_same(value: object) -> None:
+    written = _written(value)
+    assert written is None or (json.loads(written) == value and json.loads(written.encode()) == value)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), {1: 2}, (1, 2), b"x", "a\nb", "\ud800", [0] * 1000])
+def test_what_is_not_plain_or_long_is_left_to_msgspec(value: object) -> None:
+    assert _written(value) is None
+    assert _written({"a": [value]}) is None
 
 
 @given(st.binary())

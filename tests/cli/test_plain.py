@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from runlore.cli import _click, _group, _plain, cli
 from tests.cli.conftest import Run
+from tests.ledgers import call, keep, open_ledger
 
 CLI = Path(_plain.FOLDER)
 
@@ -165,6 +166,16 @@ SHOW = (
 )
 def test_a_list_and_a_report_import_nothing_heavy(stored: Path, words: str) -> None:
     assert sorted(imported(words) & {*HEAVY, "runlore.pipeline", "runlore.store.pieces", "runlore.store.sqlite", "zstandard"}) == []
+
+
+@pytest.mark.parametrize("words", ["usage", "usage --json", "usage --by model", "usage --by block --json", "usage --statusline"])
+def test_a_report_does_without_what_takes_longer_than_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str) -> None:
+    store = open_ledger(tmp_path)
+    keep(store, [call("k1")])
+    store.close()
+    monkeypatch.setenv("RUNLORE_HOME", str(tmp_path))
+    slow = {"json", "msgspec", "pathlib", "re", "typing", "runlore.config", "runlore.model", "runlore.query", "runlore.store.contract"}
+    assert sorted(imported(words) & slow) == []
 
 
 def test_a_sync_with_nothing_new_imports_nothing_heavy(stored: Path) -> None:

@@ -35,6 +35,7 @@ def test_a_setting_that_cannot_be_used_is_named_with_its_file(run: Run, home: Pa
     assert result.stderr.count("\n") == 1
 
 
-def test_a_home_that_is_a_file_is_told_as_such(run: Run, home: Path) -> None:
+@pytest.mark.parametrize("command", ["ls", "usage"])
+def test_a_home_that_is_a_file_is_told_as_such(run: Run, home: Path, command: str) -> None:
     (home / ".runlore").touch()
-    assert run("ls").stderr == f"runlore: {home / '.runlore'} is not a folder; set RUNLORE_HOME to one\n"
+    assert run(command).stderr == f"runlore: {home / '.runlore'} is not a folder; set RUNLORE_HOME to one\n"

@@ -309,6 +309,7 @@ def test_listings_are_filtered_sorted_and_cut(store: Store, agent: Agent, anothe
     assert [s.uid for s in store.sessions(Filter(since=datetime(2026, 1, 1, 0, 30, tzinfo=UTC)))] == ["toy:s2"]
     assert store.count(Filter()) == 2
     assert sorted(store.uids(Filter())) == ["toy:s1", "toy:s2"]
+    assert store.uids(Filter(), limit=1) == [store.sessions(Filter(), limit=1)[0].uid] == ["toy:s2"]
 
 
 def test_sessions_are_labelled_however_many_are_asked_for(store: Store, agent: Agent, another: Agent) -> None:
@@ -362,8 +363,8 @@ def test_a_store_that_cannot_be_written_can_be_read(store: Store, url: str, agen
     monkeypatch.setattr("os.access", lambda path, mode: False)
     connect = _sqlite_file._connect_as
 
-    def connect_as(path: Path, options: str) -> apsw.Connection:
-        if options == "mode=ro" and path == copy:
+    def connect_as(path: str, options: str) -> apsw.Connection:
+        if options == "mode=ro" and path == str(copy):
             raise apsw.CantOpenError("unable to open database file")
         return connect(path, options)
 

@@ -13,7 +13,7 @@ OLD = sorted((Path(__file__).parent / "old").glob("*.db"))
 
 
 def test_there_is_one_for_every_format() -> None:
-    assert [int(file.stem) for file in OLD] == [number for number, _ in migrations(MIGRATIONS)]
+    assert [int(file.stem) for file in OLD] == [number for number, _ in migrations(Path(MIGRATIONS))]
 
 
 @pytest.mark.parametrize("file", OLD, ids=lambda file: file.stem)

@@ -6,15 +6,22 @@ import functools
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from datetime import UTC, datetime
-from typing import Any, TypeVar
 
-import msgspec
-
-from .. import config
+from .._home import has_config, usual_store
 from ..errors import ModelError, RunloreError
-from ..store import Filter, Store
+from ..store import Filter, open_for_reading
 from . import _click as click
+
+TYPE_CHECKING = False  # As in `typing`, which is not imported for this alone.
+
+if TYPE_CHECKING:
+    from datetime import datetime
+    from typing import Any, TypeVar
+
+    from ..config import Config
+    from ..store import Store
+
+    Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 PART = ", or one with this in its name"
 """Of the options that are content with a part of a name."""
@@ -28,17 +35,26 @@ OUTCOMES = ("success", "fail", "abandoned", "unknown")
 FEWEST = 200
 """Tokens that an answer may be bounded to: what was left off, and how to get it, must have room."""
 
-Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+
+@contextmanager
+def open_store() -> Iterator[tuple[Store, Config]]:
+    """The configured store, for reading."""
+    from .. import config
+
+    setting = config.load()
+    with closing(open_for_reading(setting.store)) as store:
+        yield store, setting
 
 
 @contextmanager
-def open_store() -> Iterator[tuple[Store, config.Config]]:
-    """The configured store, for reading."""
-    from .. import query
-
-    setting = config.load()
-    with closing(query.open_for_reading(setting)) as store:
-        yield store, setting
+def open_soon() -> Iterator[tuple[Store, Config | None]]:
+    """The same for what takes less time than to make a configuration: None where there is no file of it."""
+    if has_config():
+        with open_store() as both:
+            yield both
+        return
+    with closing(open_for_reading(usual_store())) as store:
+        yield store, None
 
 
 class SessionName(click.ParamType):
@@ -96,6 +112,8 @@ class When(click.ParamType):
     name = "when"
 
     def convert(self, word: str) -> datetime:
+        from datetime import UTC, datetime
+
         from ..query import moment
 
         try:
@@ -221,7 +239,8 @@ def few_filters(function: Decorated) -> Decorated:
 
 def exact(chosen: Filter) -> Filter:
     given = {name: value for name in ("branch", "model", "cwd") if (value := getattr(chosen, name)) is not None}
-    return msgspec.structs.replace(chosen, **{name: _whole(value) for name, value in given.items()})
+    whole: dict[str, Any] = {name: _whole(value) for name, value in given.items()}
+    return chosen._replace(**whole)
 
 
 def _whole(text: str) -> str:

@@ -8,19 +8,23 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
 
-from msgspec.structs import asdict
-
-from .. import query, usage
-from ..model import USD, Call, format_time, parse_time
-from ..store import CallFilter, Store
-from ..usage import Report, Row, Spent, Status
+from .. import usage
+from .._units import USD, format_time, parse_time
+from ..store import CallFilter
+from ..usage import Report, Row, Status
 from ..usage.table import exact
 from ._out import Column, cells, fit, one_line, paint, screen, table, wrap
 from ._words import brief, count, local, short
 
+TYPE_CHECKING = False  # As in `typing`, which is not imported for this alone.
+
 if TYPE_CHECKING:
+    from typing import Any
+
+    from ..model import Call
+    from ..store import Store
+    from ..usage.budget import Spent
     from ..usage.explain import Check, Explained, Explanation
     from ..usage.waste import Wasted
 
@@ -30,7 +34,7 @@ BAR = 24
 
 # ── data ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 def row_data(row: Row) -> dict[str, Any]:
-    data = asdict(row)
+    data = row._asdict()
     units, unpriced, fuzzy = data.pop("units"), data.pop("unpriced"), data.pop("fuzzy")
     data.update(total_tokens=row.total_tokens, usd=units / USD, unpriced=unpriced, fuzzy=fuzzy)
     return data
@@ -80,6 +84,8 @@ def as_table(store: Store, made: Report, rows: Sequence[Row], zone: usage.Zone) 
 
 def names(store: Store, by: str, rows: Sequence[Row], zone: usage.Zone) -> list[str]:
     if by in ("session", "subagent"):
+        from .. import query
+
         known = store.labels([row.key for row in rows if row.key])
         ids = query.names(store, list(known))
         return [f"{ids[row.key]} {one_line(known[row.key][1])}" if row.key in ids else one_line(row.key) or "?" for row in rows]

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 
 from .. import config as settings
 from .. import query
+from ..store import open_for_reading
 from . import _click as click
 from ._options import as_json_list
 from ._out import Column, echo, one_line, paint, table, write_json
@@ -23,7 +24,7 @@ def command(is_json: bool) -> None:
     config = settings.load()
     with ExitStack() as stack:
         has_store = "://" in config.store or os.path.exists(os.path.expanduser(config.store))
-        store = stack.enter_context(closing(query.open_for_reading(config))) if has_store else None
+        store = stack.enter_context(closing(open_for_reading(config.store))) if has_store else None
         rows = query.agents(store, config)
     if is_json:
         write_json(rows)

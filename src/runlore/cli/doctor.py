@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import closing
 
 from .. import config as settings
-from .. import doctor, query
+from .. import doctor
 from .. import store as stores
 from ..doctor import Check, Report
 from . import _click as click
@@ -29,7 +29,7 @@ from ._words import count
 @click.pass_context
 def command(ctx: click.Context, full: bool, repair: bool, is_json: bool) -> None:
     config = settings.load()
-    query.open_for_reading(config).close()  # Says so when there is none: a doctor makes no store.
+    stores.open_for_reading(config.store).close()  # Says so when there is none: a doctor makes no store.
     with closing(stores.open_store(config.store, read_only=not repair)) as store, closing(Progress()) as progress:
         report = doctor.examine(store, config, full=full, repair=repair, progress=progress)
     if is_json:

@@ -8,8 +8,6 @@ from __future__ import annotations
 from contextlib import closing
 from datetime import UTC, datetime
 
-import msgspec
-
 from .. import config, query, teaching
 from .. import store as stores
 from ..errors import NotFound
@@ -27,7 +25,7 @@ from ._words import count, size
 @click.option("--yes", is_flag=True, help="Do it.")
 @as_json_list
 def command(sessions: tuple[str, ...], chosen: Filter, yes: bool, is_json: bool) -> None:
-    is_filtered = msgspec.structs.replace(chosen, parents_only=True) != Filter()
+    is_filtered = chosen._replace(parents_only=True) != Filter()
     if sessions and is_filtered:
         raise click.UsageError("name sessions or choose them by filters, not both")
     if not sessions and not is_filtered:

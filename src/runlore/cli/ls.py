@@ -7,8 +7,6 @@ from __future__ import annotations
 import sys
 from datetime import UTC, datetime
 
-import msgspec
-
 from .. import query
 from ..errors import NotFound
 from ..store import Filter, SessionLine, Store
@@ -48,7 +46,7 @@ def command(ctx: click.Context, chosen: Filter, sort: str, limit: int, is_all: b
 
 def beside(store: Store, chosen: Filter, total: int) -> str:
     """The subagents that are not among these sessions."""
-    others = store.count(msgspec.structs.replace(chosen, parents_only=False)) - total
+    others = store.count(chosen._replace(parents_only=False)) - total
     return f" ({count(others, 'subagent')}: --all-subagents)" if others else ""
 
 

@@ -34,7 +34,7 @@ def command(ctx: click.Context, chosen: Filter, by: Literal["week", "month"], is
     with open_store() as (store, setting):
         if query.is_empty(store):
             raise NotFound(query.EMPTY)
-        cases = mining.cases(store, setting, msgspec.structs.replace(chosen, parents_only=False))
+        cases = mining.cases(store, setting, chosen._replace(parents_only=False))
         found = effects(teaching.shelf_of(setting).read()[0], deliver.read(setting.home), cases)
     fleet = snapshots(cases, by)
     if is_json:

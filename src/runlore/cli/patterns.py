@@ -37,7 +37,7 @@ def command(ctx: click.Context, chosen: Filter, types: tuple[str, ...], least: i
     with open_store() as (store, setting):
         if query.is_empty(store):
             raise NotFound(query.EMPTY)
-        found = mining.patterns(store, setting, msgspec.structs.replace(chosen, parents_only=False), fewest=least)
+        found = mining.patterns(store, setting, chosen._replace(parents_only=False), fewest=least)
         found = [pattern for pattern in found if not types or pattern.type in types]
         shown = found[: limit + skipped()]
         names = {} if is_json else query.names(store, sorted({query.split_name(one)[0] for pattern in shown for one in examples(pattern)}))

@@ -115,7 +115,7 @@ def open_for_sync(config: settings.Config, dry_run: bool) -> Iterator[stores.Sto
         with closing(stores.open_store(config.store)) as store:
             yield store
     elif "://" in config.store or os.path.exists(os.path.expanduser(config.store)):
-        with closing(query.open_for_reading(config)) as store:
+        with closing(stores.open_for_reading(config.store)) as store:
             yield store
     else:
         from tempfile import TemporaryDirectory

@@ -15,18 +15,23 @@ import os
 import sys
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
-from .. import config as configuration
-from .. import query, usage
-from ..config import Config
+from .. import usage
 from ..errors import ModelError, NotFound, StoreError
-from ..store import CallFilter, Filter, Store
-from ..usage.table import write_csv
+from ..store import CallFilter, Filter, open_for_reading
 from . import _click as click
-from ._options import PART, AgentName, ModelName, RepoName, SessionName, _folder, as_json_list, is_paged, no_pager, open_store, skipped
+from ._options import PART, AgentName, ModelName, RepoName, SessionName, _folder, as_json_list, is_paged, no_pager, open_soon, skipped
 from ._out import echo, note, one_line, page, paint, warn, write_json
 from ._words import count
+
+TYPE_CHECKING = False  # As in `typing`, which is not imported for this alone.
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..config import Config
+    from ..store import Store
+    from ..usage.budget import Spent
 
 OVER_BUDGET = 3
 SHOWN = {"day": 31, "week": 26, "month": 24, "block": 20}
@@ -74,11 +79,11 @@ def command(ctx: click.Context, /, fail_over_budget: bool, is_csv: bool, is_json
     if options["reprice"] or options["refresh_prices"]:
         _price_again(is_json, is_fetched=options["refresh_prices"])
         return
-    with open_store() as (store, config):
+    with open_soon() as (store, config):
         chosen = _chosen(store, options, now, zone)
-        spent = usage.budgets(store, config.budget, now, zone)
+        spent = _spent(store, config, now, zone) if config else []
         if given:
-            _tell(ctx, store, config, chosen, options, is_json)
+            _tell(ctx, store, chosen, options, is_json)
         else:
             _report(ctx, store, chosen, zone, spent, options, is_csv, is_json)
     over = [one for one in spent if one.is_over]
@@ -86,6 +91,12 @@ def command(ctx: click.Context, /, fail_over_budget: bool, is_csv: bool, is_json
         warn(f"{'today' if one.name == 'day' else f'{one_line(one.name)} today'}: ${one.usd:,.2f} of a budget of ${one.limit:,.2f}")
     if over and fail_over_budget:
         ctx.exit(OVER_BUDGET)
+
+
+def _spent(store: Store, config: Config, now: datetime, zone: usage.Zone) -> list[Spent]:
+    from ..usage.budget import budgets
+
+    return budgets(store, config.budget, now, zone)
 
 
 def _zone(name: str | None) -> usage.Zone:
@@ -117,9 +128,15 @@ def _chosen(store: Store, options: dict[str, Any], now: datetime, zone: usage.Zo
         cwd=_folder(project) if is_folder else None,
         branch=options["branch"],
         machine=options["machine"],
-        session=query.resolve(store, options["session"]) if options["session"] else None,
+        session=_resolved(store, options["session"]) if options["session"] else None,
         is_subagent=None if options["subagents"] is None else options["subagents"] == "only",
     )
+
+
+def _resolved(store: Store, name: str) -> str:
+    from ..query import resolve
+
+    return resolve(store, name)
 
 
 def _report(
@@ -127,7 +144,7 @@ def _report(
     store: Store,
     chosen: CallFilter,
     zone: usage.Zone,
-    spent: list[usage.Spent],
+    spent: list[Spent],
     options: dict[str, Any],
     is_csv: bool,
     is_json: bool,
@@ -142,6 +159,8 @@ def _report(
     if is_json:
         write_json(_usage.as_data(store, made, rows, chosen, spent))
     elif is_csv:
+        from ..usage.table import write_csv
+
         write_csv(by, rows, sys.stdout)
     elif made.rows:
         page(_usage.as_table(store, made, rows, zone), pager=is_paged(ctx))
@@ -157,6 +176,8 @@ def _report(
 
 def _explain_nothing(store: Store) -> None:
     """As with `ls`: nothing is an answer, unless there is nothing at all."""
+    from .. import query
+
     if query.is_empty(store):
         raise NotFound(query.EMPTY)
     if store.call_times() is None:
@@ -165,16 +186,17 @@ def _explain_nothing(store: Store) -> None:
         note("no call matches; `runlore usage --by month` shows all that are stored")
 
 
-def _tell(ctx: click.Context, store: Store, config: Config, chosen: CallFilter, options: dict[str, Any], is_json: bool) -> None:
+def _tell(ctx: click.Context, store: Store, chosen: CallFilter, options: dict[str, Any], is_json: bool) -> None:
     """What is no table of sums."""
     from . import _usage
 
     form = next(f"--{name}" for name in ("explain", "check", "wasted") if options[name])
     if options["explain"]:
+        from .. import config
         from ..usage.explain import explain
 
-        uid = query.resolve(store, options["explain"])
-        explanation = explain(store, config, uid)
+        uid = _resolved(store, options["explain"])
+        explanation = explain(store, config.load(), uid)
         data, lines = _usage.explanation_data(uid, explanation), _usage.explanation_lines(uid, explanation)
     elif options["check"]:
         from ..usage.explain import check
@@ -194,11 +216,11 @@ def _tell(ctx: click.Context, store: Store, config: Config, chosen: CallFilter, 
 
 def _price_again(is_json: bool, *, is_fetched: bool) -> None:
     """All that was not invoiced, or what a list that is fetched first may know better."""
-    from .. import billing
+    from .. import billing, config
     from ..store import open_store as open_for_writing
 
-    setting = configuration.load()
-    query.open_for_reading(setting).close()  # Says what to do when there is none; opening it for writing would make one.
+    setting = config.load()
+    open_for_reading(setting.store).close()  # Says what to do when there is none; opening it for writing would make one.
     told: dict[str, Any] = _refresh(setting) if is_fetched else {}
     with closing(open_for_writing(setting.store)) as store, store.sync_lock():
         before = usage.report(store, "agent").total.usd
@@ -229,7 +251,7 @@ def _statusline(now: datetime, zone: usage.Zone) -> None:
     cwd = told.get("cwd")
     folder = _folder(_project_folder(cwd if isinstance(cwd, str) and os.path.isabs(cwd) else _here()))
     try:
-        with open_store() as (store, _):
+        with open_soon() as (store, _):
             session = _session_here(store, told.get("session_id"), folder, zone.midnight(zone.today(now)))
             echo(_usage.status_line(usage.status(store, now, zone, folder=folder, session=session), now))
     except StoreError:  # A prompt is no place for complaints; every other command says what is wrong.
@@ -240,13 +262,16 @@ def _told_on_stdin() -> dict[str, Any]:
     """What an agent tells its status line: JSON with `session_id` and `cwd`. Never waits: a prompt's stdin may stay open for ever."""
     import select
 
-    import msgspec
-
     try:
         if sys.stdin is None or sys.stdin.isatty() or not select.select([sys.stdin], [], [], 0.01)[0]:
             return {}
-        told = msgspec.json.decode(os.read(sys.stdin.fileno(), 1 << 20))
-    except (OSError, ValueError, TypeError):  # Windows selects sockets alone; msgspec's errors are ValueErrors.
+        data = os.read(sys.stdin.fileno(), 1 << 20)
+        if not data:
+            return {}
+        import json
+
+        told = json.loads(data)
+    except (OSError, ValueError, TypeError, RecursionError):  # Windows selects sockets alone; an agent may say anything.
         return {}
     return told if isinstance(told, dict) else {}
 
@@ -274,5 +299,5 @@ def _session_here(store: Store, told: Any, folder: str, since: datetime) -> str 
     if isinstance(told, str) and told:
         found = store.find(told, limit=2)
         return found[0] if len(found) == 1 else None
-    lines = store.sessions(Filter(cwd=folder, since=since), limit=1)
-    return lines[0].uid if lines else None
+    newest = store.uids(Filter(cwd=folder, since=since), limit=1)
+    return newest[0] if newest else None

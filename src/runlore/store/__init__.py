@@ -1,554 +1,69 @@
-"""The store: what a database must answer, and the values it is given.
+"""The store: where all that was read is kept. `open_store(url)` picks the database.
 
-One protocol, one contract suite over every database that speaks it. The store keeps and links; it does not know what an
-agent's records mean, and it decides nothing about ranking or rendering. `open_store(url)` picks the database.
+`contract.py` says what a database must answer, and has the values that it is given; its names are imported when they are first used.
+`asked.py` has the values of lists and reports, which do not wait for the others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
-from datetime import datetime
-from typing import TYPE_CHECKING, Any, Protocol, cast
+import os
 
-import msgspec
+from ..errors import StoreError, StoreMissing
+from .asked import CallFilter, CallSum, Filter
 
-from ..adapters import Facts, Position, Record, Skip, Source
-from ..errors import StoreError
-from ..model import Call, Digest, Session, SessionEvent
-from ..timeline import Tally
-from .digests import Digests
-from .proving import Provable
-from .retention import Retention
+TYPE_CHECKING = False  # As in `typing`, which is not imported for this alone.
 
 if TYPE_CHECKING:
-    from .pieces import Cleaner
-
-
-class Segment(msgspec.Struct, kw_only=True):
-    """The bodies of consecutive events, packed, with the words to find them by."""
-
-    first_seq: int
-    last_seq: int
-    length: int
-    hash: bytes
-    body: bytes
-    prompt: bytes
-    reply: bytes
-    tool: bytes
-
-
-class Tail(msgspec.Struct, kw_only=True):
-    """The last segment of a stream while there is room in it: the next events are added to it."""
-
-    first_seq: int
-    last_seq: int
-    data: bytes
-    events: list[tuple[str, str | None, int, int, int]]
-    """Of each body in it: the event's kind, tool and flags, and its offset and length."""
-
-
-class StreamState(msgspec.Struct, kw_only=True):
-    """Where a stream stands: what the next read of its source goes on from."""
-
-    block: int
-    facts: Facts
-    tally: Tally
-    hash: bytes
-    tail: Tail | None = None
-
-
-class SourceState(msgspec.Struct, kw_only=True):
-    """A source as it was when it was last read."""
-
-    number: int
-    source: Source
-    position: Position
-    adapter_version: int
-    redact_version: str
-    missing_at: str | None = None
-    problem: str | None = None
-    is_evicted: bool = False
-    """Whether something of what was read from it has been evicted: it cannot be gone on with, only derived again."""
-
-
-class Resume(msgspec.Struct, kw_only=True):
-    """What the next read of a source goes on from."""
-
-    carry: bytes | None = None
-    streams: dict[str, StreamState] = msgspec.field(default_factory=dict)
-
-
-FORGOTTEN = "forgotten"
-"""The problem of a source that holds nothing but what was forgotten: it is not read again."""
-
-DAMAGED = 0
-"""The adapter version of a source whose stored events are to be derived again, whatever made them."""
-
-OVERTAKEN = -1
-"""The adapter version of a source with events that have turned out to be copies: derived again, they refer to the originals."""
-
-Row = tuple[Any, ...]
-"""An event as it is stored, without its session: see `pieces.ROW`. Tuples, because there are millions of them."""
-
-
-class Counted(msgspec.Struct, frozen=True, kw_only=True):
-    """The totals of one stream, as they are stored (None: they cannot be read) and as its events give them."""
-
-    blocks: list[int]
-    """Those that have the totals: the last of them, where there are several, all."""
-    source: int
-    stored: Tally | None
-    made: Tally
-    is_ordered: bool = True
-    """False when numbers do not follow the order of the source, as after a newer adapter found more events, or when something
-    that was copied is forgotten: then what depends on the order, or on the words, cannot be known."""
-
-    @property
-    def differences(self) -> dict[str, tuple[Any, Any]]:
-        """By name what is stored and what it should be, of all that can be known from the events."""
-        names = ["events", "copies", "errors", "turns", "usage", "started_at", "ended_at", "kinds"]
-        if self.is_ordered:
-            names += ["retries", "wall_clock_s", "first_prompt"]
-        both = {name: (getattr(self.stored, name, None), getattr(self.made, name)) for name in names}
-        return {name: (old, new) for name, (old, new) in both.items() if old != new}
-
-    @property
-    def better(self) -> Tally:
-        """The totals as they should be."""
-        if self.stored is None:
-            return self.made
-        return msgspec.structs.replace(self.stored, **{name: new for name, (_, new) in self.differences.items()})
-
-
-class Piece(msgspec.Struct, kw_only=True):
-    """What a batch adds to one session. Sequence numbers count within the stream; the store adds the block."""
-
-    session_uid: str
-    facts: Facts
-    tally: Tally
-    hash: bytes
-    rows: list[Row]
-    segments: list[Segment]
-    natives: list[int]
-    """Of each row, the hash of its native id; 0 when it has none."""
-    links: list[tuple[int, int]]
-    """(row, hash of the parent's native id), for parents that are not in this batch."""
-    originals: list[tuple[int, int]]
-    """(row, hash of the native id it is a copy of, as the agent says)."""
-    digest: Digest | None = None
-    """Of all that the session is, if this is all of it and nothing in it turns out to be a copy."""
-
-
-class PriceRow(msgspec.Struct, frozen=True, gc=False):
-    """What one call cost, in 1e-12 USD, and how that is known."""
-
-    hash: int
-    usd: int
-    basis: str
-    source: str | None
-    since: str | None
-    match: str
-    name: str | None
-    above: int | None
-    notes: str | None
-
-
-class Kept(msgspec.Struct, frozen=True, kw_only=True):
-    """A call in the ledger: the copy that counts, and those that do not."""
-
-    call: Call
-    superseded: tuple[Call, ...] = ()
-    event: int = 0
-    """The hash of the native id of the event where it was made; 0 when that is not known, or was said before."""
-    price: PriceRow | None = None
-    """What it cost, when that is known already."""
-
-
-class Batch(msgspec.Struct, kw_only=True):
-    """A part of one source, read, normalized, redacted and packed: one `put`, one step of its position."""
-
-    source: Source
-    since: int
-    """The offset at which this batch begins; 0 is the beginning of the source."""
-    position: Position
-    carry: bytes
-    adapter_version: int
-    redact_version: str
-    pieces: list[Piece]
-    aliases: list[tuple[int, int]]
-    """Records without an event, in order: the hash of their native id, and of that of the event that they follow."""
-    records: list[tuple[int, int, int, bytes]]
-    """Native records: (first, count, length, packed)."""
-    merged: dict[str, int]
-    skips: list[Skip]
-    size: int
-    """How many bytes of the source this is."""
-    is_gone: bool = False
-    """The records came out of the store: the source itself is still missing."""
-    calls: list[Kept] = []
-    """For the ledger: as the source has them, and once they are settled as they are to be kept."""
-
-
-class Billed(msgspec.Struct, frozen=True, kw_only=True):
-    """A call with what it cost: None as long as it is not priced."""
-
-    kept: Kept
-    price: PriceRow | None = None
-    old_usd: int | None = None
-    """What it was first counted with, when it was priced again since."""
-
-
-class CallFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which calls a report is about, those from `since` on and before `until`. The words for sessions mean what they mean in
-    `Filter`; the model is that of the call."""
-
-    since: datetime | None = None
-    until: datetime | None = None
-    agent: str | None = None
-    model: str | None = None
-    repo: str | None = None
-    cwd: str | None = None
-    branch: str | None = None
-    machine: str | None = None
-    session: str | None = None
-    """A uid: that session, and its subagents."""
-    is_subagent: bool | None = None
-    """Only what subagents and side chains did, or only what they did not."""
-
-
-class CallSum(msgspec.Struct, frozen=True, gc=False):
-    """What some calls add up to, by what they have in common. Exact: `usd` is in 1e-12 USD and may need more than 64 bits."""
-
-    keys: tuple[Any, ...]
-    calls: int
-    input_tokens: int
-    output_tokens: int
-    cache_read_tokens: int
-    cache_write_5m_tokens: int
-    cache_write_1h_tokens: int
-    reasoning_tokens: int
-    web_searches: int
-    usd: int
-    unpriced: int
-    """Of the calls: those that have no price, or none yet. What an agent says in a model's place needs none."""
-    fuzzy: int
-    """Those with the price of a model whose name is only alike."""
-
-
-class Put(msgspec.Struct, kw_only=True):
-    """What a `put` did."""
-
-    sessions: set[str]
-    events: int = 0
-    copies: int = 0
-    forgotten: int = 0
-    overtaken: int = 0
-    """Sessions that have turned out to hold copies of what this batch brought: they are to be derived again."""
-
-
-class Filter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which sessions a listing is about. Repo is a glob for the whole name or for what follows its last slash; cwd, branch and
-    model are globs, or a part of the name; a cwd that is a whole path is that folder and what lies below. Times are compared with
-    the session's end (`since`) and start (`until`)."""
-
-    agent: str | None = None
-    repo: str | None = None
-    domain: str | None = None
-    cwd: str | None = None
-    branch: str | None = None
-    model: str | None = None
-    machine: str | None = None
-    since: datetime | None = None
-    until: datetime | None = None
-    text: str | None = None
-    errors: bool = False
-    outcome: str | None = None
-    quality: str | None = None
-    pinned: bool = False
-    tag: str | None = None
-    min_usd: float | None = None
-    """What it cost at least. A session without a price costs nothing."""
-    parents_only: bool = True
-    """Leave subagents out: they are shown under their parent."""
-    parent_uid: str | None = None
-    name: str | None = None
-    """The beginning of a uid or of a native id: a session and its subagents."""
-
-
-class SessionLine(msgspec.Struct, frozen=True, gc=False):
-    """A session as a listing shows it: plain data, ten thousand of them in a few milliseconds."""
-
-    uid: str
-    agent: str
-    title: str | None
-    repo: str | None
-    domain: str | None
-    cwd: str | None
-    branch: str | None
-    model: str | None
-    started_at: str | None
-    ended_at: str | None
-    outcome: str
-    task_ref: str | None
-    machine: str | None
-    parent_uid: str | None
-    relation: str | None
-    events: int
-    errors: int
-    turns: int
-    retries: int
-    wall_clock_s: float
-    input_tokens: int
-    output_tokens: int
-    cache_read_tokens: int
-    cache_write_tokens: int
-    usd: float | None
-    source_path: str | None
-    source_bytes: int
-    source_missing_at: str | None
-    ingested_at: str | None
-
-
-class SegmentEvent(msgspec.Struct, frozen=True, gc=False):
-    """An event as a search sees it: what filters ask for, and where its body is in the segment."""
-
-    seq: int
-    kind: str
-    ts: str | None
-    tool: str | None
-    is_error: bool
-    files: tuple[str, ...]
-    offset: int
-    length: int
-
-
-class Taken(msgspec.Struct, kw_only=True):
-    """A session as another store has it, to be taken over: rows without the number that it has there."""
-
-    session: dict[str, Any]
-    streams: list[Row]
-    """(block, number of the source here, facts, tally, hash)."""
-    events: list[Row]
-    segments: list[Row]
-    """(first_seq, last_seq, length, hash, body)."""
-    natives: list[Row]
-    """(hash, seq)."""
-    calls: list[dict[str, Any]]
-    digest: Row | None = None
-    """(version, last_seq, content_hash, made_at, length, hash, body)."""
-    errors: list[Row] = []
-    """See `digest_rows.ERROR`."""
-
-
-class Store(Digests, Provable, Retention, Protocol):
-    """What runlore asks of a database. Every write is one transaction; a reader never waits for a writer."""
-
-    url: str
-    """Where it is, without a password."""
-    machine: str | None
-    """What sessions are said to come from whose source names no machine; None where only one writes."""
-
-    # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────────
-    def session(self, uid: str) -> Session | None:
-        """The session of exactly this uid."""
-
-    def find(self, name: str, limit: int = 10) -> list[str]:
-        """The uids that a person may mean by `name`: the uid, its native id, or a beginning of either. Newest first."""
-
-    def sessions(self, chosen: Filter, *, sort: str = "ended", limit: int | None = None, offset: int = 0) -> list[SessionLine]:
-        """Sessions, newest first, or by `started`, `events`, `errors`, `tokens`, `duration`, `cost`."""
-
-    def uids(self, chosen: Filter) -> list[str]:
-        """The uids that the filter chooses, in no order."""
-
-    def labels(self, uids: Sequence[str]) -> dict[str, tuple[str, str | None, str | None]]:
-        """How people know these sessions: by uid the agent, the title and the repository."""
-
-    def count(self, chosen: Filter) -> int:
-        """How many sessions the filter chooses."""
-
-    def events(self, uid: str, first: int = 0, last: int | None = None) -> list[SessionEvent]:
-        """The events of a session in order; those copied from elsewhere have an `origin` and no `payload_ref`."""
-
-    def bodies(self, uid: str, first: int = 0, last: int | None = None) -> dict[int, str]:
-        """The bodies of a session's events by seq, copies followed to where they happened."""
-
-    def record_of(self, uid: str, seq: int) -> tuple[str, int] | None:
-        """The source of an event and the number of its native record there, when it has one."""
-
-    def records(self, source_path: str, first: int = 0, last: int | None = None) -> Iterator[tuple[int, int, bytes]]:
-        """(number, offset, bytes) of the native records kept of a source, in order."""
-
-    def postings(self, term: str, *, prefix: bool = False, column: str | None = None) -> list[int]:
-        """The id of every segment that has this word or phrase, ascending. An id is session number << 20 | segment number.
-        Columns are `prompt`, `reply` and `tool`; `said` is the first two."""
-
-    def segment(self, id: int, *, files: bool = True) -> tuple[bytes, list[SegmentEvent]] | None:
-        """The bodies of a segment in one piece, and its events with where theirs are; None when there is no such segment.
-        Without `files` those of the events are left out, which is twice as fast."""
-
-    def segments(self, ids: Sequence[int], *, files: bool = True) -> dict[int, tuple[bytes, list[SegmentEvent]]]:
-        """Several at once, without those that are not there or are damaged. Where the database is far away, so much faster."""
-
-    def segment_count(self) -> int:
-        """About how many segments there are."""
-
-    def sizes(self) -> dict[int, int]:
-        """How many segments each session has, by its number. Not to be changed: it is kept until the store is written to."""
-
-    def scan(self, numbers: Sequence[int], test: Callable[[bytes], bool]) -> Iterator[int]:
-        """The ids of the segments of these sessions, in this order, whose bodies in one piece pass the test. Threads unpack and
-        test ahead of the caller."""
-
-    def numbers(self, chosen: Filter) -> set[int]:
-        """The numbers of the sessions that the filter chooses."""
-
-    def lines(self, numbers: Sequence[int]) -> dict[int, SessionLine]:
-        """Sessions by number."""
-
-    def newest(self, numbers: Sequence[int], *, by: str = "ended") -> list[int]:
-        """The same numbers, the session that ended (`by="started"`: started) last first, those at the same time by uid."""
-
-    def sources(self, agent: str | None = None) -> dict[str, SourceState]:
-        """Every known source by path."""
-
-    def unsettled(self) -> Iterator[list[SourceState]]:
-        """Sources with copies whose originals another machine stored, and of which all records are kept, to be derived again: those
-        of one machine at a time, for which the store acts until the next are asked for."""
-
-    def resume(self, source: int) -> Resume:
-        """Where the reading of a source left off: the carry, and the stream of each session that it has a part in."""
-
-    def kept(self, source: int) -> Iterator[Record]:
-        """The native records kept of a source, as its adapter would read them."""
-
-    def kept_count(self, source: int) -> int:
-        """How many native records of a source are kept."""
-
-    def skips(self, source_path: str | None = None) -> list[tuple[str, int, str]]:
-        """(path, offset, reason) of what could not be understood."""
-
-    def tombstones(self) -> set[str]:
-        """The uids that were forgotten."""
-
-    def stats(self) -> dict[str, Any]:
-        """Counts and sizes, for people and for tests."""
-
-    # ── the ledger ───────────────────────────────────────────────────────────────────────────────────────────────────
-    def sum_calls(self, by: Sequence[str], chosen: CallFilter, offsets: Sequence[tuple[int, int]] = ()) -> list[CallSum]:
-        """Sums over calls, one for each combination of what `by` names, in no order: `agent`, `branch`, `day`, `hour`, `machine`,
-        `model`, `project` (repository or folder), `session` (with its subagents), `subagent` (its uid, `sidechain` or `main`),
-        `price_match`, `price_name`, `price_notes`. Nothing named is one sum over all, when there is any call.
-
-        A day is the ordinal of a local date: `offsets` are (from when on in seconds since 1970, seconds to add to UTC), the
-        earliest first and valid before as well. An hour is counted in UTC from 1970. Both are None for a call without a time.
-        """
-
-    def call_times(self) -> tuple[str, str] | None:
-        """The times of the first and of the last call that have one."""
-
-    def billed(self, uid: str) -> list[Billed]:
-        """The calls that count for exactly this session, in the order of time."""
-
-    def copied_calls(self, uid: str) -> list[Billed]:
-        """Calls that count for another session, and of which this one has a copy."""
-
-    def rewound(self) -> set[str]:
-        """The uids of sessions in which several prompts follow the same event."""
-
-    # ── writing ──────────────────────────────────────────────────────────────────────────────────────────────────────
-    def sync_lock(self) -> AbstractContextManager[None]:
-        """Held by the one sync that may run. Raises StoreBusy; let go by the system when its process dies."""
-
-    def transaction(self) -> AbstractContextManager[None]:
-        """Everything inside is kept, or nothing is. May be nested."""
-
-    def together(self, batches: Sequence[Batch]) -> AbstractContextManager[None]:
-        """Held while these are put: what must be known for that may then be asked, and what is new be written, for all of them at
-        once. What the database does not take of it is said at the end."""
-
-    def put(self, batch: Batch) -> Put:
-        """Keeps a batch, links it, and moves its source's position, all at once. Putting it twice changes nothing."""
-
-    def rewrite(self, source: int, batches: Iterable[Batch]) -> Put:
-        """A source that was written anew: what is new in it is added, what is gone from it stays and is marked."""
-
-    def rederive(self, source: int, batches: Iterable[Batch]) -> Put:
-        """The same source read by a newer adapter: its events are replaced. A native id that was known keeps its number;
-        the others get numbers that were never used."""
-
-    def touch(self, source: Source, *, adapter_version: int, redact_version: str, problem: str | None = None) -> None:
-        """Notes that a source was seen, without reading anything from it."""
-
-    def move_source(self, number: int, source: Source) -> None:
-        """The same file at another path."""
-
-    def miss_sources(self, numbers: Sequence[int], when: datetime) -> None:
-        """These are no longer where they were. Their sessions stay."""
-
-    def calls(self, hashes: Sequence[int]) -> list[Kept]:
-        """The calls of these hashes that the ledger has."""
-
-    def unpriced(self, limit: int = 10_000) -> list[tuple[int, Call]]:
-        """(hash, call) of calls that have no price yet."""
-
-    def set_prices(self, prices: Iterable[PriceRow]) -> None:
-        """What calls cost, and what that makes of their sessions."""
-
-    def unprice(self, sources: Sequence[str] | None = None) -> int:
-        """Takes the prices from calls that were not priced exactly, by other sources than these; from all that were not
-        invoiced when None. The first figure that was not zero stays beside the new one. How many there are."""
-
-    def wrong_sums(self) -> list[int]:
-        """The numbers of the sessions whose sums, which reports are made of, are not those of their calls. For `doctor`."""
-
-    def set_places(self, found: dict[str, tuple[str | None, str | None, str | None]]) -> None:
-        """By session uid: its repository, its domain, and the task it was about, where its source names none."""
-
-    def unredacted(self, version: str, limit: int = 100) -> list[tuple[int, str]]:
-        """(number, path) of the sources whose text was cleaned by other rules than these, newest first."""
-
-    def redact_again(self, source: int, version: str, cleaner: Cleaner) -> int:
-        """Runs newer rules over all that is stored of a source. How many texts changed."""
-
-    def forget(self, uids: Iterable[str], when: datetime) -> None:
-        """Removes these sessions from every tier and leaves a tombstone for each."""
-
-    def copies_of(self, uids: Iterable[str]) -> list[str]:
-        """The other sessions that show parts of these as copies."""
-
-    def purge(self) -> None:
-        """Leaves nothing in the file of what was removed from it."""
-
-    # ── taking over, for `copying` ───────────────────────────────────────────────────────────────────────────────────
-    source_columns: tuple[str, ...]
-    """What it knows of a source besides what every store does."""
-
-    @property
-    def session_columns(self) -> list[str]:
-        """What it knows of a session, but for its number."""
-
-    def take_source(self, row: dict[str, Any]) -> int:
-        """Keeps a source as another store has it; the number that it has here."""
-
-    def take_session(self, taken: Taken) -> int:
-        """Keeps a session as another store has it, instead of what is here of it; its number here."""
-
-    def take_rest(self, source: int, records: Sequence[Row], skips: Sequence[Row], aliases: Sequence[Row]) -> None:
-        """Keeps what another store has of a source, by its number here, instead of what is here of it: rows without that number."""
-
-    def claims(self) -> list[Row]:
-        """(author, uid, number of the session that they mean by it), where that is not a session of their own of this uid."""
-
-    def take_claims(self, rows: Sequence[Row]) -> None:
-        """The same from another store, with the numbers that the sessions have here."""
-
-    def take_tombstones(self, rows: Sequence[tuple[str, str]]) -> None:
-        """(uid, when) of what was forgotten elsewhere: it is not taken in here."""
-
-    def close(self) -> None:
-        """Closes the store. It is not used afterwards."""
+    from .contract import (
+        DAMAGED,
+        FORGOTTEN,
+        OVERTAKEN,
+        Batch,
+        Billed,
+        Counted,
+        Kept,
+        Piece,
+        PriceRow,
+        Put,
+        Resume,
+        Row,
+        Segment,
+        SegmentEvent,
+        SessionLine,
+        SourceState,
+        Store,
+        StreamState,
+        Tail,
+        Taken,
+    )
+
+__all__ = [
+    "Batch",
+    "Billed",
+    "CallFilter",
+    "CallSum",
+    "Counted",
+    "DAMAGED",
+    "FORGOTTEN",
+    "Filter",
+    "Kept",
+    "OVERTAKEN",
+    "Piece",
+    "PriceRow",
+    "Put",
+    "Resume",
+    "Row",
+    "Segment",
+    "SegmentEvent",
+    "SessionLine",
+    "SourceState",
+    "Store",
+    "StreamState",
+    "Tail",
+    "Taken",
+    "open_for_reading",
+    "open_store",
+]
 
 
 def open_store(url: str, *, read_only: bool = False, is_shared: bool = False) -> Store:
@@ -568,7 +83,22 @@ def open_store(url: str, *, read_only: bool = False, is_shared: bool = False) ->
     if read_only:
         from ._sqlite_file import SqliteFile
 
-        return cast(Store, SqliteFile(path, read_only=True))  # It becomes one when it must.
+        return SqliteFile(path, read_only=True)  # type: ignore[return-value] # It becomes one when it must.
     from .sqlite import SqliteStore
 
     return SqliteStore(path)
+
+
+def open_for_reading(url: str, *, is_shared: bool = False) -> Store:
+    """The store that is there, for questions. Raises StoreMissing with what to do when there is none yet."""
+    if "://" not in url and not os.path.exists(os.path.expanduser(url)):
+        raise StoreMissing("there is no store yet; run `runlore sync`, or `runlore demo` for one to look at")
+    return open_store(url, read_only=True, is_shared=is_shared)
+
+
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"{__name__}.contract"), name)

@@ -1,19 +1,16 @@
-"""The ledger: calls are kept, priced, and added up, in words that both databases understand."""
+"""The ledger: calls are kept and priced, in words that both databases understand. `_sql_sums` adds them up."""
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
-from datetime import UTC, datetime, timedelta
-from itertools import pairwise
 from typing import Any, ClassVar
 
-from ..model import Call, format_time
-from . import Billed, CallFilter, CallSum, Filter, Kept, PriceRow
-from ._sql_list import Lister
-from .calls import COLUMNS, PRICED, SIDECHAIN, from_row, hash_of, to_row
+from ..model import Call
+from . import Billed, Kept, PriceRow
+from ._sql_sums import Summer
+from .calls import COLUMNS, PRICED, from_row, hash_of, to_row
 
 _CALL = ", ".join(f"c.{name}" for name in COLUMNS)
 _PRICE = ("usd", "basis", "price_source", "price_since", "price_match", "price_name", "price_above", "price_notes")
@@ -37,112 +34,16 @@ _PRICE_COLUMNS = (
 
 _SEQ = COLUMNS.index("seq")
 
-_PART = 1_000_000
-"""Money is added up in two parts, whole ones of this and the rest: what one call may cost at most would overflow after 92 calls."""
 
-_SLOT = 900
-"""Seconds. Every time zone of today differs from UTC by a multiple of it, so sums over slots become sums over local days."""
-
-_START = datetime(1970, 1, 1, tzinfo=UTC)
-
-_TOKENS = (
-    "input_tokens", "output_tokens", "cache_read_tokens", "cache_write_5m_tokens", "cache_write_1h_tokens", "reasoning_tokens",
-    "web_searches",
-)  # fmt: skip
-_SUMS = {
-    "calls": "count(*)",
-    **{name: f"cast(sum(c.{name}) as bigint)" for name in _TOKENS},
-    "whole": f"cast(coalesce(sum(c.usd / {_PART}), 0) as bigint)",
-    "rest": f"cast(coalesce(sum(c.usd % {_PART}), 0) as bigint)",
-    "unpriced": "count(*) filter (where (c.usd is null or c.basis = 'none') and (c.model is null or c.model not like '<%'))",
-    "fuzzy": "count(*) filter (where c.price_match = 'fuzzy')",
-}
-_PRICED_SUM = "count(*) filter (where c.usd is not null and c.basis != 'none')"
-_USD = "case when sum(priced) > 0 then (cast(sum(whole) as double precision) * 1000000.0 + cast(sum(rest) as double precision)) / 1e12 end"
-"""In the same steps in both databases, so that the same calls give the same number."""
-_OUTER = ", ".join(f"cast(sum(g.{name}) as bigint)" for name in _SUMS)
-
-_KEYS = {
-    "agent": "s.flavor",
-    "branch": "s.git_branch",
-    "hour": f"g.slot / {3600 // _SLOT}",
-    "machine": "s.machine",
-    "model": "g.model",
-    "price_match": "g.price_match",
-    "price_name": "g.price_name",
-    "price_notes": "g.price_notes",
-    "project": "coalesce(s.repo, s.cwd)",
-    "session": "u.uid",
-    "subagent": f"case when s.relation = 'subagent' then s.uid when g.flags & {SIDECHAIN} != 0 then 'sidechain' else 'main' end",
-}
-_IF_ANY = "having count(*) > 0"
-_EPOCH = 719_163
-"""The ordinal of 1970-01-01. Counting seconds from day 1 on, none are negative, and division always rounds the same way."""
-
-_TOPS = (
-    "with recursive tops (number, uid, top) as (select s.number, s.uid, p.number from sessions s join sessions p on p.uid = s.parent_uid"
-    " where s.relation = 'subagent' and coalesce(p.relation, '') != 'subagent'"
-    " union all select s.number, s.uid, tops.top from tops join sessions s on s.parent_uid = tops.uid and s.relation = 'subagent') "
-)
-_TO_TOPS = " left join tops t on t.number = g.session join sessions u on u.number = coalesce(t.top, g.session)"
-"""The session that a subagent works for. By numbers, also when they are grouped: by uid 10,000 sessions take twice as long."""
-_BELOW = (
-    "(with recursive below (uid) as (select uid from sessions where uid = ? union"
-    " select s.uid from below join sessions s on s.parent_uid = below.uid and s.relation = 'subagent')"
-    " select number from sessions where uid in (select uid from below))"
-)
-
-
-class Ledger(Lister):
+class Ledger(Summer):
     """The part of a store that counts and prices."""
 
     keeps_calls: ClassVar[str] = ""
     """What must be true of a call that is there, so that another may take its place."""
-    _to_sum: set[int]
-    """Sessions whose calls changed in the open transaction."""
 
     @abstractmethod
     def transaction(self) -> AbstractContextManager[None]:
         """See `Store`."""
-
-    # ── sums ─────────────────────────────────────────────────────────────────────────────────────────────────────────
-    def sum_calls(self, by: Sequence[str], chosen: CallFilter, offsets: Sequence[tuple[int, int]] = ()) -> list[CallSum]:
-        keys = [_day(offsets) if name == "day" else _KEYS[name] for name in by]
-        prices = [name for name in by if name.startswith("price_")]
-        table, bindings = self._calls_in(chosen, prices) if prices else self._sums_in(chosen)
-        where, more = self._calls_where(chosen)
-        sql = (
-            f"{_TOPS if 'session' in by else ''}select {''.join(f'{key}, ' for key in keys)}{_OUTER} from {table} g"
-            f"{' join sessions s on s.number = g.session' if any('s.' in key for key in keys) else ''}"
-            f"{_TO_TOPS if 'session' in by else ''} {where}"
-            f" {'group by ' + ', '.join('u.number' if key == 'u.uid' else str(n) for n, key in enumerate(keys, 1)) if keys else _IF_ANY}"
-        )
-        return [_sum(row, len(keys)) for row in self._all(sql, [*bindings, *more])]
-
-    def _calls_where(self, chosen: CallFilter) -> tuple[str, list[Any]]:
-        parts: list[str] = []
-        bindings: list[Any] = []
-        if chosen.model is not None:
-            test, pattern = self.glob("lower(g.model)", chosen.model.lower(), is_part=True)
-            parts.append(test)
-            bindings.append(pattern)
-        if chosen.session is not None:
-            parts.append(f"g.session in {_BELOW}")
-            bindings.append(chosen.session)
-        if chosen.is_subagent is not None:
-            sub = f"(g.flags & {SIDECHAIN} != 0 or g.session in (select number from sessions where relation = 'subagent'))"
-            parts.append(sub if chosen.is_subagent else f"not {sub}")
-        names = ("agent", "repo", "cwd", "branch", "machine")
-        sessions = Filter(parents_only=False, **{name: getattr(chosen, name) for name in names})
-        where, more = self._where(sessions)
-        if where:
-            parts.append(f"g.session in (select number from sessions {where})")
-            bindings += more
-        return f"where {' and '.join(parts)}" if parts else "", bindings
-
-    def call_times(self) -> tuple[str, str] | None:
-        first, last = self._one("select (select min(ts) from calls), (select max(ts) from calls)")
-        return None if first is None else (first, last)
 
     # ── single calls ─────────────────────────────────────────────────────────────────────────────────────────────────
     def calls(self, hashes: Sequence[int]) -> list[Kept]:
@@ -245,73 +146,6 @@ class Ledger(Lister):
     def _sessions_of(self, hashes: list[int]) -> set[int]:
         return {n for (n,) in self._all("select distinct session from carray(?) h join calls on hash = h.value", (self.ids(hashes),))}
 
-    def wrong_sums(self) -> list[int]:
-        made = f"select {self._sums} from calls c group by 1, 2, 3, 4"
-        sql = (
-            f"select session from (select * from (select * from ({made}) m except select * from sums) a"
-            f" union all select * from (select * from sums except select * from ({made}) m) b) c"
-            f" union select number from sessions s where usd is distinct from (select {_USD} from sums where session = s.number)"
-        )
-        return [session for (session,) in self._all(sql)]
-
-    def _sum_up(self) -> None:
-        """Makes the sums of the sessions whose calls changed. Once for a transaction: a long session comes in many parts."""
-        if not self._to_sum:
-            return
-        these = "(select c.value from carray(?) c)"
-        sessions = self.ids(sorted(self._to_sum))
-        self.db.execute(f"delete from sums where session in {these}", (sessions,))
-        self.db.execute(f"insert into sums select {self._sums} from calls c where c.session in {these} group by 1, 2, 3, 4", (sessions,))
-        self.db.execute(f"update sessions set usd = (select {_USD} from sums where session = number) where number in {these}", (sessions,))
-        self._to_sum.clear()
-
-    @property
-    def _sums(self) -> str:
-        """The columns of table `sums`, made of calls."""
-        return ", ".join([*self._levels.values(), *_SUMS.values(), _PRICED_SUM])
-
-    @property
-    def _levels(self) -> dict[str, str]:
-        return {"session": "c.session", "model": "c.model", "flags": "c.flags", "slot": f"{self.epoch_of.format('c.ts')} / {_SLOT}"}
-
-    def _sums_in(self, chosen: CallFilter) -> tuple[str, list[Any]]:
-        """The sums of a time. What is not a whole slot, at its beginning and its end, is made from the calls themselves."""
-        since, until = _slot(chosen.since, up=True), _slot(chosen.until, up=False)
-        if since is None and until is None:
-            return "sums", []
-        tests = ["slot is not null", *([] if since is None else [f"slot >= {since}"]), *([] if until is None else [f"slot < {until}"])]
-        table, bindings = f"select * from sums where {' and '.join(tests)}", []
-        for edge in _edges(chosen, since, until):
-            calls, times = self._calls_in(edge)
-            table += f" union all select * from {calls} e"
-            bindings += times
-        return f"({table})", bindings
-
-    def _calls_in(self, chosen: CallFilter, more: Sequence[str] = ()) -> tuple[str, list[Any]]:
-        """The same sums, made of the calls of a time."""
-        times = [(f"c.ts {sign} ?", format_time(time)) for sign, time in ((">=", chosen.since), ("<", chosen.until)) if time is not None]
-        where = f"where {' and '.join(test for test, _ in times)}" if times else ""
-        levels = self._levels | {name: f"c.{name}" for name in more}
-        columns = ", ".join(f"{sql} as {name}" for name, sql in {**levels, **_SUMS, "priced": _PRICED_SUM}.items())
-        return f"(select {columns} from calls c {where} group by {', '.join(levels.values())})", [time for _, time in times]
-
-
-def _edges(chosen: CallFilter, since: int | None, until: int | None) -> Iterator[CallFilter]:
-    if since is not None and until is not None and until < since:
-        yield chosen
-        return
-    if since is not None and (edge := _START + timedelta(seconds=since * _SLOT)) != chosen.since:
-        yield CallFilter(since=chosen.since, until=edge)
-    if until is not None and (edge := _START + timedelta(seconds=until * _SLOT)) != chosen.until:
-        yield CallFilter(since=edge, until=chosen.until)
-
-
-def _slot(time: datetime | None, *, up: bool) -> int | None:
-    if time is None:
-        return None
-    slots = (time - _START) / timedelta(seconds=_SLOT)
-    return math.ceil(slots) if up and time.year < 9999 else math.floor(slots)  # There is no time after the last slot of that year.
-
 
 def call_row(kept: Kept, session: int, seq: int) -> list[Any]:
     """A call of a session as it is kept: the values of `CALL_COLUMNS`."""
@@ -324,17 +158,3 @@ def _price_values(price: PriceRow | None) -> tuple[Any, ...]:
     if price is None:
         return (None,) * len(_PRICE)
     return price.usd, price.basis, price.source, price.since, price.match, price.name, price.above, price.notes
-
-
-def _day(offsets: Sequence[tuple[int, int]]) -> str:
-    """The local date of a slot as an ordinal."""
-    shift = str(offsets[0][1]) if offsets else "0"
-    if len(offsets) > 1:
-        cases = " ".join(f"when g.slot < {-(-start // _SLOT)} then {offset}" for (_, offset), (start, _) in pairwise(offsets))
-        shift = f"case {cases} else {offsets[-1][1]} end"
-    return f"(g.slot * {_SLOT} + {shift} + {_EPOCH * 86_400}) / 86400"
-
-
-def _sum(row: Sequence[Any], keys: int) -> CallSum:
-    *counts, whole, rest, unpriced, fuzzy = row[keys:]
-    return CallSum(tuple(row[:keys]), *[*counts, whole * _PART + rest, unpriced, fuzzy])

@@ -5,26 +5,24 @@ Nothing here writes, or knows how events and bodies are kept.
 
 from __future__ import annotations
 
-import re
-from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any
 
-import msgspec
-
-from ..model import Cost, Session, format_time, parse_time
-from . import Filter, SessionLine
+from .._text import encoded
+from .._units import format_time
 from ._sql import Speaker
+
+TYPE_CHECKING = False  # As in `typing`, which is not imported for this alone.
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from . import Filter, SessionLine
 
 LINE = (
     "uid, flavor, coalesce(name, title), repo, domain, cwd, git_branch, model, started_at, ended_at, outcome, task_ref,"
     " machine, parent_uid, relation, events, errors, turns, retries, wall_clock_s, input_tokens, output_tokens,"
     " cache_read_tokens, cache_write_tokens, usd, source_path, source_bytes, source_missing_at, ingested_at"
 )
-_COSTS = (
-    "input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens", "usd", "wall_clock_s",
-    "turns", "retries",
-)  # fmt: skip
 SORTS = {
     "ended": "ended_at",
     "started": "started_at",
@@ -34,33 +32,12 @@ SORTS = {
     "duration": "wall_clock_s",
     "cost": "usd",
 }
-_WHOLE_PATH = re.compile(r"(?:/|[A-Za-z]:[\\/])[^*?\[]*")
 _FEW = 500
 """Sessions that are asked for one by one; for more of them, all are read."""
 
 
 class Lister(Speaker):
     """The part of a store that lists."""
-
-    @abstractmethod
-    def _columns(self) -> list[str]:
-        """The columns of table `sessions`, in their order."""
-
-    def session(self, uid: str) -> Session | None:
-        columns = self._columns()
-        row = self._one(f"select {', '.join(columns)} from sessions where uid = ?", (uid,))
-        if row is None:
-            return None
-        data = dict(zip(columns, row, strict=True))
-        del data["number"], data["uid"]
-        cost = {name: data.pop(name) for name in _COSTS}
-        data["pinned"], data["tags"] = bool(data["pinned"]), msgspec.json.decode(data["tags"])
-        extra = data.pop("extra")
-        if extra:
-            data.update(msgspec.json.decode(extra))
-        for name in Session.TIMES:
-            data[name] = parse_time(data[name]) if data[name] else None
-        return Session.from_dict({**data, "session_uid": uid, "cost": Cost(**cost).to_dict()})
 
     def _number(self, uid: str) -> int | None:
         row = self._one("select number from sessions where uid = ?", (uid,))
@@ -81,11 +58,14 @@ class Lister(Speaker):
     def sessions(self, chosen: Filter, *, sort: str = "ended", limit: int | None = None, offset: int = 0) -> list[SessionLine]:
         where, bindings = self._where(chosen)
         sql = f"select {LINE} from sessions {where} order by {SORTS[sort]} desc nulls last, uid limit ? offset ?"
+        from . import SessionLine
+
         return [SessionLine(*row) for row in self._all(sql, (*bindings, _high(limit), offset))]
 
-    def uids(self, chosen: Filter) -> list[str]:
+    def uids(self, chosen: Filter, *, limit: int | None = None) -> list[str]:
         where, bindings = self._where(chosen)
-        return [uid for (uid,) in self._all(f"select uid from sessions {where}", bindings)]
+        newest = "" if limit is None else f" order by {SORTS['ended']} desc nulls last, uid limit {int(limit)}"
+        return [uid for (uid,) in self._all(f"select uid from sessions {where}{newest}", bindings)]
 
     def labels(self, uids: Sequence[str]) -> dict[str, tuple[str, str | None, str | None]]:
         sql = "select uid, flavor, coalesce(name, title), repo from sessions"
@@ -107,6 +87,8 @@ class Lister(Speaker):
     def lines(self, numbers: Sequence[int]) -> dict[int, SessionLine]:
         sql = f"select number, {LINE} from carray(?) c join sessions on number = c.value"
         rows = self._all(sql, (self.ids(numbers),)) if numbers else []
+        from . import SessionLine
+
         return {number: SessionLine(*line) for number, *line in rows}
 
     def newest(self, numbers: Sequence[int], *, by: str = "ended") -> list[int]:
@@ -145,7 +127,7 @@ class Lister(Speaker):
             own = "substr(repo, length(rtrim(repo, replace(repo, '/', ''))) + 1)"
             (whole, pattern), (last, _) = (self.glob(f"lower({name})", chosen.repo.lower()) for name in ("repo", own))
             add(f"({whole} or {last})", pattern, pattern)
-        if chosen.cwd is not None and _WHOLE_PATH.fullmatch(chosen.cwd):
+        if chosen.cwd is not None and _is_whole(chosen.cwd):
             folder = chosen.cwd.rstrip("/\\")
             add("(cwd = ? or substr(cwd, 1, cast(? as int)) in (?, ?))", folder, len(folder) + 1, folder + "/", folder + "\\")
         else:
@@ -162,7 +144,7 @@ class Lister(Speaker):
         if chosen.pinned:
             add("pinned = 1")
         if chosen.tag is not None:
-            add(f"{self.instr}(tags, ?) > 0", msgspec.json.encode(chosen.tag).decode())
+            add(f"{self.instr}(tags, ?) > 0", encoded(chosen.tag).decode())
         if chosen.errors:
             add("errors > 0")
         if chosen.min_usd is not None:
@@ -170,6 +152,12 @@ class Lister(Speaker):
         if chosen.parents_only and chosen.parent_uid is None:
             add("coalesce(relation, '') != 'subagent'")
         return ("where " + " and ".join(parts)) if parts else "", bindings
+
+
+def _is_whole(path: str) -> bool:
+    """Whether it begins at the root, and has no signs of a pattern."""
+    is_from_root = path.startswith("/") or (path[:1].isascii() and path[:1].isalpha() and path[1:3] in (":\\", ":/"))
+    return is_from_root and not any(sign in path for sign in "*?[")
 
 
 def _high(last: int | None) -> int:

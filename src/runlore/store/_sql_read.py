@@ -12,7 +12,7 @@ import msgspec
 import zstandard
 
 from ..adapters import Facts, Position, Record, Source
-from ..model import BLOCK, SessionEvent
+from ..model import BLOCK, Cost, Session, SessionEvent, parse_time
 from ..timeline import Tally
 from . import Resume, SourceState, StreamState, Tail
 from ._sql_list import Lister, _high
@@ -21,6 +21,10 @@ from .pieces import ASIDE, CUT, FLAGS, LENGTH, OFFSET, SEGMENT_BYTES, SEQ, read_
 EVENT = 'seq, ts, kind, parent_seq, tool, action, flags, exit_code, native_id, call_id, summary, "offset", length, rest'
 _SCANNED_BYTES = 1 << 20
 """What a thread is given at a time."""
+_COSTS = (
+    "input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens", "usd", "wall_clock_s",
+    "turns", "retries",
+)  # fmt: skip
 
 
 class Reader(Lister):
@@ -39,6 +43,26 @@ class Reader(Lister):
     @abstractmethod
     def _file_bytes(self) -> int:
         """The size of the store."""
+
+    @abstractmethod
+    def _columns(self) -> list[str]:
+        """The columns of table `sessions`, in their order."""
+
+    def session(self, uid: str) -> Session | None:
+        columns = self._columns()
+        row = self._one(f"select {', '.join(columns)} from sessions where uid = ?", (uid,))
+        if row is None:
+            return None
+        data = dict(zip(columns, row, strict=True))
+        del data["number"], data["uid"]
+        cost = {name: data.pop(name) for name in _COSTS}
+        data["pinned"], data["tags"] = bool(data["pinned"]), msgspec.json.decode(data["tags"])
+        extra = data.pop("extra")
+        if extra:
+            data.update(msgspec.json.decode(extra))
+        for name in Session.TIMES:
+            data[name] = parse_time(data[name]) if data[name] else None
+        return Session.from_dict({**data, "session_uid": uid, "cost": Cost(**cost).to_dict()})
 
     # ── events ───────────────────────────────────────────────────────────────────────────────────────────────────────
     def events(self, uid: str, first: int = 0, last: int | None = None) -> list[SessionEvent]:

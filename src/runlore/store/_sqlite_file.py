@@ -8,37 +8,38 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import apsw
 
 from ..errors import StoreBusy, StoreError, StoreTooNew
 from ._sql import migrations
-from ._sql_calls import Ledger
+from ._sql_sums import Summer
 from ._sqlite_list import SqliteLister
 
-MIGRATIONS = Path(__file__).parent / "migrations"
+TYPE_CHECKING = False  # As in `typing`, which is not imported for this alone.
+
+if TYPE_CHECKING:
+    from typing import Any
+
+MIGRATIONS = os.path.join(os.path.dirname(__file__), "migrations")
 
 
-class SqliteFile(SqliteLister, Ledger):
-    """See `Store`. What is not here is in `SqliteStore`, and asking for it makes this one: importing it takes 6 ms, which is
-    a tenth of all that a list or a report takes."""
+class SqliteFile(SqliteLister, Summer):
+    """See `Store`. What is not here is in `SqliteStore`, and asking for it makes this one: importing it takes longer than a report."""
 
     machine: str | None = None
 
     def __init__(self, path: str, *, read_only: bool = False) -> None:
-        self.path = Path(path).expanduser()
-        self.url = str(self.path)
+        self.path = self.url = os.path.expanduser(path)
         self._again: dict[int, Any] = {}
         self._to_sum = set()
         self._depth = 0
         try:
             if not read_only:
-                self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                os.makedirs(os.path.dirname(self.path) or ".", mode=0o700, exist_ok=True)
                 # Made by us first, because SQLite would make it readable by everyone.
                 os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
-            elif not self.path.exists():
+            elif not os.path.exists(self.path):
                 raise StoreError(f"{self.path}: there is no store yet; run `runlore sync` first")
             self.db = _connect(self.path) if read_only else apsw.Connection(self.url)
             self._set_up(read_only)
@@ -77,7 +78,9 @@ class SqliteFile(SqliteLister, Ledger):
             return
         if read_only:
             raise StoreError(f"{self.path} is of an older format; run `runlore sync` once to bring it up to date")
-        for number, sql in migrations(MIGRATIONS):
+        from pathlib import Path
+
+        for number, sql in migrations(Path(MIGRATIONS)):
             if number > version:
                 with self.transaction():
                     # Another process may have done it while this one waited for the lock.
@@ -131,22 +134,26 @@ class SqliteFile(SqliteLister, Ledger):
             return getattr(self, name)
 
 
-def _connect(path: Path) -> apsw.Connection:
+def _connect(path: str) -> apsw.Connection:
     """For reading. Where we may write, SQLite keeps the index of its log beside the file, as for every reader. Where we may not,
     a log is read as it is; and where there is none, as beside a copy on a medium that cannot be written, the file alone."""
-    if os.access(path, os.W_OK) and os.access(path.parent, os.W_OK):
-        return apsw.Connection(str(path))
-    log = Path(f"{path}-wal")
+    if os.access(path, os.W_OK) and os.access(os.path.dirname(path) or ".", os.W_OK):
+        return apsw.Connection(path)
+    log = f"{path}-wal"
     try:
         return _connect_as(path, "mode=ro")
     except (apsw.CantOpenError, apsw.ReadOnlyError):
-        if log.exists() and log.stat().st_size:
-            raise StoreError(f"{path}: its last writes are in {log.name} and cannot be read here; copy both elsewhere") from None
+        if os.path.exists(log) and os.path.getsize(log):
+            raise StoreError(
+                f"{path}: its last writes are in {os.path.basename(log)} and cannot be read here; copy both elsewhere"
+            ) from None
     return _connect_as(path, "mode=ro&immutable=1")
 
 
-def _connect_as(path: Path, options: str) -> apsw.Connection:
-    db = apsw.Connection(f"{path.absolute().as_uri()}?{options}", flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
+def _connect_as(path: str, options: str) -> apsw.Connection:
+    from pathlib import Path
+
+    db = apsw.Connection(f"{Path(path).absolute().as_uri()}?{options}", flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
     try:
         db.execute("select 1 from sqlite_schema").fetchall()  # Only now the files are opened.
     except apsw.Error:

@@ -9,9 +9,11 @@ import msgspec
 
 from ..model import Call, format_time, parse_time
 from . import Kept
+from .asked import SIDECHAIN
 from .natives import native_hash
 
-SIDECHAIN, SUM = 1, 2
+SUM = 2
+"""A flag, as is `SIDECHAIN`: the figure stands for several requests."""
 
 COLUMNS = (
     "key", "seq", "ts", "provider", "model", "tier", "region", "flags", "input_tokens", "output_tokens", "cache_read_tokens",

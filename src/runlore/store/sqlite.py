@@ -28,10 +28,10 @@ class SqliteStore(SqliteFile, SqliteChecker, Evictor):
     @contextmanager
     def sync_lock(self) -> Iterator[None]:
         # A lock that the system lets go of when its process dies, on every platform: that of a second small database.
-        path = self.path.with_name(self.path.name + ".lock")
+        path = f"{self.path}.lock"
         try:
             os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
-            lock = apsw.Connection(str(path))
+            lock = apsw.Connection(path)
         except (OSError, apsw.Error) as error:
             raise StoreError(f"{path}: {error}") from None
         try:

@@ -1,4 +1,4 @@
-"""Sums over the ledger, by time or by what calls have in common; and what a budget or a prompt line wants to know of them."""
+"""Sums over the ledger, by time or by what calls have in common; and what a prompt line wants to know of them."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
 
-import msgspec
-from msgspec.structs import astuple
-
-from ..config import Budget
-from ..model import USD, parse_time
-from ..store import Billed, CallFilter, CallSum, Store
+from .._named import NamedTuple
+from .._units import USD, parse_time
+from ..store import CallFilter, CallSum
 from .zone import Zone
+
+TYPE_CHECKING = False  # As in `typing`, which is not imported for this alone.
+
+if TYPE_CHECKING:
+    from ..store import Billed, Store
 
 BY = ("day", "week", "month", "session", "model", "agent", "project", "branch", "machine", "subagent", "block")
 ORDERS = ("key", "cost", "tokens", "calls")
@@ -26,7 +28,7 @@ RECENT = timedelta(days=8)
 """How far back the present block is looked for, before all calls are."""
 
 
-class Row(msgspec.Struct, frozen=True, gc=False):
+class Row(NamedTuple):
     """What some calls add up to. `key` is None for calls that do not say."""
 
     key: str | None
@@ -57,7 +59,7 @@ class Row(msgspec.Struct, frozen=True, gc=False):
         return self.input_tokens + self.output_tokens + self.cache_read_tokens + self.cache_write_tokens
 
 
-class Block(msgspec.Struct, frozen=True, gc=False):
+class Block(NamedTuple):
     """A block of five hours."""
 
     start: datetime
@@ -68,7 +70,7 @@ class Block(msgspec.Struct, frozen=True, gc=False):
         return self.start + min(timedelta(hours=BLOCK_HOURS), _LAST - self.start)
 
 
-class Report(msgspec.Struct, frozen=True, kw_only=True):
+class Report(NamedTuple):
     """The rows of a report, all of them, and their sum."""
 
     by: str
@@ -109,7 +111,7 @@ def daily(store: Store, by: str, chosen: CallFilter, *, zone: Zone) -> dict[str,
 
 
 def total(rows: Iterable[Row]) -> Row:
-    return Row(None, *map(sum, zip(*(astuple(row)[1:] for row in rows), strict=True)))
+    return Row(None, *map(sum, zip(*(row[1:] for row in rows), strict=True)))
 
 
 def _merged(found: Iterable[tuple[str | None, CallSum]]) -> list[Row]:
@@ -117,17 +119,17 @@ def _merged(found: Iterable[tuple[str | None, CallSum]]) -> list[Row]:
     rows: dict[str | None, list[Row]] = {}
     for key, one in found:
         rows.setdefault(key, []).append(row_of(key, one))
-    return [same[0] if len(same) == 1 else msgspec.structs.replace(total(same), key=key) for key, same in rows.items()]
+    return [same[0] if len(same) == 1 else total(same)._replace(key=key) for key, same in rows.items()]
 
 
 def row_of(key: str | None, one: CallSum) -> Row:
-    return Row(key, *astuple(one)[1:])  # Both have the same sums in the same order, and there may be thousands.
+    return Row(key, *one[1:])  # Both have the same sums in the same order, and there may be thousands.
 
 
 def row_of_call(one: Billed) -> Row:
     """A single call as a row."""
     call, price = one.kept.call, one.price
-    counts = [getattr(call, name) for name in Row.__struct_fields__[2:9]]
+    counts = [getattr(call, name) for name in Row._fields[2:9]]
     is_unpriced = (price is None or price.basis == "none") and not (call.model or "").startswith("<")
     is_fuzzy = price is not None and price.match == "fuzzy"
     return Row(None, *[1, *counts, price.usd if price else 0, int(is_unpriced), int(is_fuzzy)])
@@ -172,7 +174,7 @@ def blocks(store: Store, chosen: CallFilter) -> list[Block]:
 
 def _hours(store: Store, chosen: CallFilter) -> list[CallSum]:
     """Of all times: where a block begins depends on all before it."""
-    return store.sum_calls(["hour"], msgspec.structs.replace(chosen, since=None, until=None))
+    return store.sum_calls(["hour"], chosen._replace(since=None, until=None))
 
 
 def _is_in(block: Block, chosen: CallFilter) -> bool:
@@ -186,7 +188,7 @@ def _blocks(hours: Sequence[CallSum]) -> list[Block]:
         hour = one.keys[0]
         if not groups or hour >= start + BLOCK_HOURS:
             start = hour
-        groups.setdefault(start, []).append(astuple(one)[1:])
+        groups.setdefault(start, []).append(one[1:])
     return [_block(hour, sums) for hour, sums in groups.items()]
 
 
@@ -208,32 +210,8 @@ def present_block(store: Store, now: datetime) -> Block | None:
     return next((block for block in near if block.start <= now < block.end), None)
 
 
-# ── budgets and prompts ──────────────────────────────────────────────────────────────────────────────────────────────
-class Spent(msgspec.Struct, frozen=True, kw_only=True):
-    """What was spent today of a budget, in USD. `name` is `day`, or the pattern of projects."""
-
-    name: str
-    limit: float
-    usd: float
-
-    @property
-    def is_over(self) -> bool:
-        return self.usd > self.limit
-
-
-def budgets(store: Store, budget: Budget, now: datetime, zone: Zone) -> list[Spent]:
-    """How today's spending stands to each budget, that of the day first."""
-    if budget.day is None and not budget.projects:
-        return []
-    rows = report(store, "project", CallFilter(since=zone.midnight(zone.today(now))), zone=zone).rows
-    found = [] if budget.day is None else [Spent(name="day", limit=budget.day, usd=total(rows).usd)]
-    for name, limit in budget.projects.items():
-        own = total(row for row in rows if name in budget.patterns_of(row.key))
-        found.append(Spent(name=name, limit=limit, usd=own.usd))
-    return found
-
-
-class Status(msgspec.Struct, frozen=True, kw_only=True):
+# ── a line for prompts ───────────────────────────────────────────────────────────────────────────────────────────────
+class Status(NamedTuple):
     """What a prompt line shows: today, the running block, and today's or this session's share of where one is."""
 
     today: Row

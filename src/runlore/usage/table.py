@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TextIO
 
 from .._text import one_line
-from ..model import USD
+from .._units import USD
 from .report import Row
+
+TYPE_CHECKING = False  # As in `typing`, which is not imported for this alone.
+
+if TYPE_CHECKING:
+    from typing import TextIO
 
 
 def write_csv(by: str, rows: Iterable[Row], file: TextIO) -> None:
@@ -15,7 +19,7 @@ def write_csv(by: str, rows: Iterable[Row], file: TextIO) -> None:
     import csv  # 2 ms that most reports do not need.
 
     writer = csv.writer(file, lineterminator="\n")
-    columns = [*(name for name in Row.__struct_fields__[1:] if name != "units"), "total_tokens"]
+    columns = [*(name for name in Row._fields[1:] if name != "units"), "total_tokens"]
     writer.writerow([by, *columns, "usd"])
     for row in rows:
         writer.writerow([_harmless(row.key), *(getattr(row, name) for name in columns), exact(row.units)])

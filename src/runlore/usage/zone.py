@@ -9,8 +9,8 @@ from __future__ import annotations
 import time
 from datetime import UTC, date, datetime, timedelta
 
+from .._units import parse_time
 from ..errors import ModelError
-from ..model import parse_time
 
 DAY = 86_400
 STEP = 7 * DAY

@@ -13,7 +13,7 @@ from starlette.routing import Route
 from .. import config as settings
 from .. import doctor, query, retain
 from ..config import Config
-from ..store import Store
+from ..store import Store, open_for_reading
 from ._view import lent, render
 
 
@@ -55,7 +55,7 @@ def page(request: Request) -> Response:
 
 def examine() -> doctor.Report:
     config = settings.load()
-    with closing(query.open_for_reading(config)) as store:  # One of its own: it begins and ends what it reads itself.
+    with closing(open_for_reading(config.store)) as store:  # One of its own: it begins and ends what it reads itself.
         return doctor.examine(store, config)
 
 

@@ -28,8 +28,9 @@ from ..retain import Plan
 from ..store import SessionLine, Store
 from ..store.digests import SessionError
 from ..timeline import Branch, seen_by_model
-from ..usage import Row, Spent, Zone
-from ..usage.explain import Check, Explanation, check, explain
+from ..usage import Row, Zone
+from ..usage.budget import Spent
+from ..usage.explain import Explained, Gap, Lost, check, explain
 from ..usage.waste import wasted
 from . import agents, failures, home, lives, session, sessions, used
 from ._charts import Stack
@@ -56,6 +57,23 @@ class Sums(msgspec.Struct, frozen=True, kw_only=True):
     total_tokens: int
     usd: float
     unpriced: int
+
+
+class Figures(msgspec.Struct, frozen=True):
+    """The same as the ledger has it: `units` are of 1e-12 USD, and exact."""
+
+    key: str | None
+    calls: int
+    input_tokens: int
+    output_tokens: int
+    cache_read_tokens: int
+    cache_write_5m_tokens: int
+    cache_write_1h_tokens: int
+    reasoning_tokens: int
+    web_searches: int
+    units: int
+    unpriced: int
+    fuzzy: int
 
 
 class HomeAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -127,6 +145,29 @@ class UsageAnswer(msgspec.Struct, frozen=True, kw_only=True):
     total: Sums
     titles: dict[str, str]
     budgets: list[Spent]
+
+
+class ExplainedAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """The calls that count for a session, those of which it has a copy and that count elsewhere, and what they add up to."""
+
+    calls: list[Explained]
+    elsewhere: list[Explained]
+    own: Figures
+    with_subagents: Figures
+
+
+class DoubtsAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """What to know before trusting a figure. Rows are named by model, by `model = name of the price`, and by note."""
+
+    calls: int
+    unpriced: list[Figures]
+    fuzzy: list[Figures]
+    assumed: list[Figures]
+    undated: Figures
+    gaps: list[Gap]
+    lost: list[Lost]
+    sessions: int
+    cannot_know: tuple[str, ...]
 
 
 class WasteAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -244,9 +285,11 @@ def get_usage(request: Request, store: Store, config: Config) -> UsageAnswer:
     )
 
 
-def get_explained(request: Request, store: Store, config: Config) -> Explanation:
+def get_explained(request: Request, store: Store, config: Config) -> ExplainedAnswer:
     """Every call of a session, and why it counts as it does. Its amounts are in units of 1e-12 USD."""
-    return explain(store, config, session.uid_of(request, store))
+    found = explain(store, config, session.uid_of(request, store))
+    own, below = Figures(*found.own), Figures(*found.with_subagents)
+    return ExplainedAnswer(calls=found.calls, elsewhere=found.elsewhere, own=own, with_subagents=below)
 
 
 def get_waste(request: Request, store: Store, _: Config) -> WasteAnswer:
@@ -257,9 +300,13 @@ def get_waste(request: Request, store: Store, _: Config) -> WasteAnswer:
     return WasteAnswer(sessions=found.sessions, **rows)
 
 
-def get_doubts(request: Request, store: Store, _: Config) -> Check:
+def get_doubts(request: Request, store: Store, _: Config) -> DoubtsAnswer:
     """What has no certain price, and what no transcript can tell. Its amounts are in units of 1e-12 USD."""
-    return check(store, used.asked({"since": "all", **request.query_params}, datetime.now(UTC), Zone()).chosen)
+    found = check(store, used.asked({"since": "all", **request.query_params}, datetime.now(UTC), Zone()).chosen)
+    same: dict[str, Any] = {name: getattr(found, name) for name in ("calls", "gaps", "lost", "sessions", "cannot_know")}
+    for name in ("unpriced", "fuzzy", "assumed"):
+        same[name] = [Figures(*row) for row in getattr(found, name)]
+    return DoubtsAnswer(undated=Figures(*found.undated), **same)
 
 
 def get_live(request: Request, _: Store, config: Config) -> list[lives.LiveLine]:
@@ -315,8 +362,8 @@ ENDPOINTS = [
     Endpoint("/errors/{fingerprint}", get_error, ErrorAnswer),
     Endpoint("/usage", get_usage, UsageAnswer, used.NAMES),
     Endpoint("/usage/waste", get_waste, WasteAnswer, used.NAMES),
-    Endpoint("/usage/doubts", get_doubts, Check, used.NAMES),
-    Endpoint("/usage/explain/{uid:path}", get_explained, Explanation),
+    Endpoint("/usage/doubts", get_doubts, DoubtsAnswer, used.NAMES),
+    Endpoint("/usage/explain/{uid:path}", get_explained, ExplainedAnswer),
     Endpoint("/live", get_live, list[lives.LiveLine], ("status",)),
     Endpoint("/live/{id}", get_run, lives.Run, ("from", "to")),
     Endpoint("/skills", get_skills, list[Rate]),

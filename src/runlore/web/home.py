@@ -15,7 +15,8 @@ from ..config import Config
 from ..export.pages import usd
 from ..model import format_time, parse_time
 from ..store import CallFilter, Filter, SessionLine, Store
-from ..usage import Row, Spent, Zone
+from ..usage import Row, Zone
+from ..usage.budget import Spent, budgets
 from ._charts import Stack, bars, heatmap, stacked
 from ._view import lent, render
 from .events import state
@@ -84,7 +85,7 @@ def home(store: Store, config: Config, by: str, now: datetime, zone: Zone) -> Ho
         daily_usd=stacked(days, {day: {name: row.usd for name, row in rows.items()} for day, rows in named.items()}),
         daily_tokens=stacked(days, {day: {name: float(row.total_tokens) for name, row in rows.items()} for day, rows in named.items()}),
         days=query.activity(store, zone.midnight(today - timedelta(days=7 * WEEKS)), zone.today),
-        budgets=usage.budgets(store, config.budget, now, zone),
+        budgets=budgets(store, config.budget, now, zone),
         last_sync=query.last_sync(config),
     )
 

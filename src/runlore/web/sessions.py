@@ -69,7 +69,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_filtered(self) -> bool:
-        return msgspec.structs.replace(self.chosen, parents_only=True) != Filter()
+        return self.chosen._replace(parents_only=True) != Filter()
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,7 +115,7 @@ def find(store: Store, wanted: Asked, *, is_typing: bool = False) -> Found:
         return _found(store, wanted, lines, total)
     asked_for = engine.parse(unfinished(wanted.text) if is_typing else wanted.text)
     if wanted.is_filtered:
-        chosen = msgspec.structs.replace(wanted.chosen, parents_only=False)
+        chosen = wanted.chosen._replace(parents_only=False)
         asked_for = msgspec.structs.replace(asked_for, sessions=(*asked_for.sessions, (chosen,)))
     order = "newest" if wanted.given.get("sort") == "ended" else "relevance"
     answer = engine.search(store, asked_for, limit=wanted.page * FOUND, sort=order)

@@ -17,7 +17,8 @@ from ..config import Config
 from ..errors import ModelError
 from ..export.pages import usd
 from ..store import CallFilter, Store
-from ..usage import Report, Spent, Zone
+from ..usage import Report, Zone
+from ..usage.budget import Spent, budgets
 from ..usage.explain import check, explain
 from ..usage.table import write_csv
 from ..usage.waste import wasted
@@ -91,7 +92,7 @@ def used(store: Store, config: Config, wanted: Asked, now: datetime, zone: Zone)
     made = usage.report(store, wanted.by, wanted.chosen, zone=zone, order=wanted.sort)
     is_named = wanted.by in ("session", "subagent")
     labels = store.labels([row.key for row in made.rows[:ROWS] if row.key]) if is_named else {}
-    return Used(report=made, labels=labels, budgets=usage.budgets(store, config.budget, now, zone))
+    return Used(report=made, labels=labels, budgets=budgets(store, config.budget, now, zone))
 
 
 def without_gaps(by: str, keys: list[str]) -> list[str]:

@@ -1,0 +1,83 @@
+"""What lists and reports ask of a store, and the sums that they are given.
+
+Named tuples: `msgspec` and `typing` take longer to import than all else that a report does (design/2026-11-16-start-up.md).
+"""
+
+from __future__ import annotations
+
+from .._named import NamedTuple
+
+TYPE_CHECKING = False  # As in `typing`, which is not imported for this alone.
+
+if TYPE_CHECKING:
+    from datetime import datetime
+    from typing import Any
+
+SIDECHAIN = 1
+"""Of the flags of a call: it was made beside the main line."""
+
+
+class Filter(NamedTuple):
+    """Which sessions a listing is about. Repo is a glob for the whole name or for what follows its last slash; cwd, branch and
+    model are globs, or a part of the name; a cwd that is a whole path is that folder and what lies below. Times are compared with
+    the session's end (`since`) and start (`until`)."""
+
+    agent: str | None = None
+    repo: str | None = None
+    domain: str | None = None
+    cwd: str | None = None
+    branch: str | None = None
+    model: str | None = None
+    machine: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    text: str | None = None
+    errors: bool = False
+    outcome: str | None = None
+    quality: str | None = None
+    pinned: bool = False
+    tag: str | None = None
+    min_usd: float | None = None
+    """What it cost at least. A session without a price costs nothing."""
+    parents_only: bool = True
+    """Leave subagents out: they are shown under their parent."""
+    parent_uid: str | None = None
+    name: str | None = None
+    """The beginning of a uid or of a native id: a session and its subagents."""
+
+
+class CallFilter(NamedTuple):
+    """Which calls a report is about, those from `since` on and before `until`. The words for sessions mean what they mean in
+    `Filter`; the model is that of the call."""
+
+    since: datetime | None = None
+    until: datetime | None = None
+    agent: str | None = None
+    model: str | None = None
+    repo: str | None = None
+    cwd: str | None = None
+    branch: str | None = None
+    machine: str | None = None
+    session: str | None = None
+    """A uid: that session, and its subagents."""
+    is_subagent: bool | None = None
+    """Only what subagents and side chains did, or only what they did not."""
+
+
+class CallSum(NamedTuple):
+    """What some calls add up to, by what they have in common. Exact: `usd` is in 1e-12 USD and may need more than 64 bits."""
+
+    keys: tuple[Any, ...]
+    calls: int
+    input_tokens: int
+    output_tokens: int
+    cache_read_tokens: int
+    cache_write_5m_tokens: int
+    cache_write_1h_tokens: int
+    reasoning_tokens: int
+    web_searches: int
+    usd: int
+    unpriced: int
+    """Of the calls: those that have no price, or none yet. What an agent says in a model's place needs none."""
+    fuzzy: int
+    """Those with the price of a model whose name is only alike."""

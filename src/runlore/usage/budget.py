@@ -1,0 +1,36 @@
+"""What was spent of a budget."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+from ..config import Budget
+from ..store import CallFilter, Store
+from .report import report, total
+from .zone import Zone
+
+
+class Spent(msgspec.Struct, frozen=True, kw_only=True):
+    """What was spent today of a budget, in USD. `name` is `day`, or the pattern of projects."""
+
+    name: str
+    limit: float
+    usd: float
+
+    @property
+    def is_over(self) -> bool:
+        return self.usd > self.limit
+
+
+def budgets(store: Store, budget: Budget, now: datetime, zone: Zone) -> list[Spent]:
+    """How today's spending stands to each budget, that of the day first."""
+    if budget.day is None and not budget.projects:
+        return []
+    rows = report(store, "project", CallFilter(since=zone.midnight(zone.today(now))), zone=zone).rows
+    found = [] if budget.day is None else [Spent(name="day", limit=budget.day, usd=total(rows).usd)]
+    for name, limit in budget.projects.items():
+        own = total(row for row in rows if name in budget.patterns_of(row.key))
+        found.append(Spent(name=name, limit=limit, usd=own.usd))
+    return found
