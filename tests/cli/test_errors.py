@@ -127,6 +127,16 @@ def test_of_an_evicted_session_the_digest_is_shown_and_what_it_cites(run: Run, d
     assert (result.exit_code, "was evicted" in result.stderr) == (1, True)
 
 
+def test_sessions_are_chosen_by_what_kind_they_are(run: Run, demo: Path) -> None:
+    every = json.loads(run("ls", "--all", "--all-subagents", "--json").stdout)
+    kinds = {one["quality"] for one in every}
+    assert {"real", "subagent"} <= kinds
+    for kind in kinds:
+        chosen = json.loads(run("ls", "--all", "--quality", kind, "--json").stdout)
+        assert {one["uid"] for one in chosen} == {one["uid"] for one in every if one["quality"] == kind}
+    assert run("ls", "--quality", "odd").exit_code == 2
+
+
 def test_sessions_are_chosen_by_how_they_ended(run: Run, demo: Path) -> None:
     assert {one["outcome"] for one in json.loads(run("ls", "--outcome", "success", "--json").stdout)} == {"success"}
     assert json.loads(run("ls", "--outcome", "abandoned", "--json").stdout) == []

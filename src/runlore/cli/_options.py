@@ -30,6 +30,7 @@ COMPLETED = 1000
 """Of so many of the newest sessions the repositories and models are offered."""
 
 OUTCOMES = ("success", "fail", "abandoned", "unknown")
+QUALITIES = ("real", "trivial", "automated", "one_shot", "subagent")
 """As `model` has them, the good one first."""
 
 FEWEST = 200
@@ -213,7 +214,7 @@ def filters(function: Decorated, *, is_exact: bool = False, names: Sequence[str]
     @functools.wraps(function)
     def with_filter(*args: Any, **options: Any) -> Any:
         given = {name: options.pop(name) for name in kinds}
-        given["parents_only"] = not given.pop("all_subagents", names)
+        given["parents_only"] = not given.pop("all_subagents", names) and given.get("quality") != "subagent"
         if (given.get("text") or "").startswith("#"):
             word = given.pop("text")[1:]
             given |= {"pinned": True} if word == "pinned" else {"tag": word}
@@ -273,5 +274,6 @@ _FILTERS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     "text": (("--text",), {"metavar": "TEXT", "help": "With this in title or folder; #TAG, #pinned."}),
     "errors": (("--errors",), {"is_flag": True, "help": f"With errors; --outcome: {', '.join(OUTCOMES)}."}),
     "outcome": (("--outcome",), {"type": click.Choice(OUTCOMES), "metavar": "HOW", "help": "How it ended.", "hidden": True}),
-    "all_subagents": (("--all-subagents",), {"is_flag": True, "help": "Subagents too."}),
+    "quality": (("--quality",), {"type": click.Choice(QUALITIES), "metavar": "KIND", "help": "What kind it is.", "hidden": True}),
+    "all_subagents": (("--all-subagents",), {"is_flag": True, "help": f"Subagents too; --quality: {', '.join(QUALITIES[:-1])}."}),
 }

@@ -242,6 +242,7 @@ class SessionLine(msgspec.Struct, frozen=True, gc=False):
     source_bytes: int
     source_missing_at: str | None
     ingested_at: str | None
+    quality: str | None = None
 
 
 class SegmentEvent(msgspec.Struct, frozen=True, gc=False):

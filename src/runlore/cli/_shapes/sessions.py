@@ -10,6 +10,7 @@ class Session(Value):
 
     uid: `agent:native id`; names the session everywhere
     outcome: success, fail, abandoned, unknown
+    quality: real, trivial, automated, one_shot, subagent; null until it has a digest
     task_ref: the issue or task that it was about
     parent_uid: the session that it came out of
     relation: to its parent: fork, subagent, continuation
@@ -48,6 +49,7 @@ class Session(Value):
     source_bytes: int
     source_missing_at: str | None
     ingested_at: str | None
+    quality: str | None
 
 
 class EventHit(Value):
