@@ -19,6 +19,7 @@ from ._text import one_line
 from .config import Config
 from .errors import ModelError, NotFound
 from .lessons import EVIDENCE, Lesson, curate, deliver, forgotten, rank, retro
+from .lessons.drafts import Gate, drafts
 from .lessons.retro import Retro, SkillSeen
 from .lessons.shelf import Broken, Shelf
 from .model import format_time
@@ -47,9 +48,9 @@ def shelf_of(config: Config) -> Shelf:
     return Shelf(config.home / FOLDER)
 
 
-def gate_of(config: Config) -> curate.Gate:
+def gate_of(config: Config) -> Gate:
     wanted = config.lessons
-    return curate.Gate(propose=wanted.propose, deliver=wanted.deliver, auto=wanted.auto)
+    return Gate(propose=wanted.propose, deliver=wanted.deliver, auto=wanted.auto)
 
 
 def propose(store: Store, config: Config, now: datetime, *, dry_run: bool = False) -> Proposed:
@@ -181,10 +182,10 @@ def forget(store: Store, config: Config, uids: Iterable[str], now: datetime, *, 
             from .mine.patterns import find
 
             left = [case for case in mining.cases(store, config, Filter(parents_only=False)) if case.uid not in names]
-            made = curate.drafts(find(left), {case.uid: case for case in left}, gate_of(config))
-            drafts = [draft for draft, _, _ in made if draft]
+            made = drafts(find(left), {case.uid: case for case in left}, gate_of(config))
+            left_over = [draft for draft, _, _ in made if draft]
             for lesson in found:
-                kept = forgotten.without(lesson, gone, drafts, now)
+                kept = forgotten.without(lesson, gone, left_over, now)
                 if kept is None:
                     shelf.drop(lesson.id)
                 else:

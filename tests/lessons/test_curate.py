@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 import msgspec
 
 from runlore.lessons import Lesson
-from runlore.lessons.curate import Gate, decide, merged, propose
+from runlore.lessons.curate import decide, merged, propose
+from runlore.lessons.drafts import Gate
 from runlore.mine import Case
 from runlore.mine.patterns import find
 from tests.mine.fleet import PLANTS, fleet

@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from runlore.lessons import Lesson
-from runlore.lessons.curate import Gate, decide, drafts
+from runlore.lessons.curate import decide
+from runlore.lessons.drafts import Gate, drafts
 from runlore.lessons.forgotten import GONE, Gone, touched, without
 from runlore.mine import Case
 from runlore.mine.patterns import find
