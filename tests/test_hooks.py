@@ -262,6 +262,20 @@ def test_a_failing_tool_is_told_the_lesson_on_it_and_once(home: Path, repo: Path
     assert hooks.failed("claude", failure(repo, "Error: Cannot find module 'vite'", session="s4", is_interrupt=True)) is None
 
 
+def test_a_failing_command_is_told_the_lesson_on_it_whatever_it_says(home: Path, repo: Path) -> None:
+    teach("abc", kind="retries", about="make deploy", resolution="log in first")
+
+    def told(command: object, session: str, error: str = "Error: connection to host-17 refused") -> str | None:
+        return hooks.failed("claude", failure(repo, error, session=session, tool_input={"command": command}))
+
+    assert "log in first" in (told("cd app && make deploy", "s1") or "")
+    assert told("make deploy", "s1", "Error: nobody listens") is None, "once in a session"
+    assert told("make deploy PROD=1", "s2", "exit code 1") is not None
+    for command in ("make test", ["make deploy"], "", None):
+        assert told(command, "s3") is None
+    assert [(one.event, one.fingerprint) for one in notes()] == [("fail", "make deploy")] * 2
+
+
 def test_a_failing_tool_is_told_what_fixed_it_before(home: Path, repo: Path) -> None:
     setting = config.load()
     config.make_home(setting.home)

@@ -37,6 +37,9 @@ TITLE, NAME = 100, 80
 ERROR, FIX = 64 << 10, 300
 """Characters of an error that are looked at, of its end; and of what fixed it that are shown."""
 
+COMMAND = 2_000
+"""Characters of a command that are looked at."""
+
 WEAK = frozenset({"exit", "text"})
 """Kinds of errors that say too little to be the same as another."""
 
@@ -116,8 +119,8 @@ def started(agent: str, call: dict[str, object]) -> str:
     return "\n".join(part for part in (known_of(cwd), lessons_of(agent, call, cwd)) if part)
 
 
-def lessons_of(agent: str, call: dict[str, object], cwd: str, fingerprint: str = "") -> str | None:
-    """The lessons that fit the repository, or this error in it; and a note that they were told."""
+def lessons_of(agent: str, call: dict[str, object], cwd: str, fingerprint: str = "", command: str = "") -> str | None:
+    """The lessons that fit the repository, or this error or command in it; and a note that they were told."""
     home = home_folder()
     folder = os.path.join(home, "lessons")
     if not os.path.isdir(folder) or not os.path.isabs(cwd):
@@ -137,15 +140,14 @@ def lessons_of(agent: str, call: dict[str, object], cwd: str, fingerprint: str =
         if config.exclude.matches(cwd, repo):
             return None
     now = datetime.now(UTC)
-    found = deliver.chosen(
-        Path(folder), now, fewest=wanted.deliver, half_life_days=wanted.half_life_days, agent=agent, repo=repo, fingerprint=fingerprint
-    )
+    found = deliver.chosen(Path(folder), now, wanted, agent=agent, repo=repo, fingerprint=fingerprint, command=command)
     text, told = deliver.text_of(found, wanted.most, wanted.max_tokens)
     if not told:
         return None
     session = str(call.get("session_id") or "")[:NAME]
     ids = tuple(one.id for one in told)
-    deliver.note(Path(home), text, now, agent=agent, session=session, repo=repo or "", lessons=ids, fingerprint=fingerprint)
+    what = fingerprint if fingerprint in {one.fingerprint for one in told} - {""} else command
+    deliver.note(Path(home), text, now, agent=agent, session=session, repo=repo or "", lessons=ids, fingerprint=what)
     return text
 
 
@@ -165,9 +167,23 @@ def failed(agent: str, call: dict[str, object]) -> str | None:
 
     found = signature(text[-ERROR:])
     session = str(call.get("session_id") or "")[:NAME]
-    if found is None or found.kind in WEAK or deliver.is_told(home, agent, session, found.fingerprint):
+    known = "" if found is None or found.kind in WEAK else found.fingerprint
+    fingerprint, command = (one if one and not deliver.is_told(home, agent, session, one) else "" for one in (known, command_of(call)))
+    if not (fingerprint or command):
         return None
-    return lessons_of(agent, call, cwd, found.fingerprint) or fix_of(agent, session, cwd, found.fingerprint)
+    told = lessons_of(agent, call, cwd, fingerprint, command)
+    return told or (fix_of(agent, session, cwd, fingerprint) if fingerprint else None)
+
+
+def command_of(call: dict[str, object]) -> str:
+    """How the command begins that failed, if one did: lessons on commands are kept under that."""
+    given = call.get("tool_input")
+    command = given.get("command") if isinstance(given, dict) else None
+    if not isinstance(command, str) or not command.strip():
+        return ""
+    from .mine._words import head
+
+    return head(command[:COMMAND])
 
 
 def fix_of(agent: str, session: str, cwd: str, fingerprint: str) -> str | None:

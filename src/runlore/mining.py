@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from .config import Config
 from .mine import Case, Skill
 from .mine._cluster import Pattern
 from .mine.patterns import FEWEST_SIGNALS, find
 from .store import Filter, SessionLine, Store
+
+if TYPE_CHECKING:
+    from .live.skills import SkillEntry
 
 
 def patterns(store: Store, config: Config, chosen: Filter, *, fewest: int = 2) -> list[Pattern]:
@@ -61,5 +65,14 @@ def _skills(folder: Path, every: dict[str, SessionLine]) -> dict[str, list[Skill
     for entry in entries_of(SessionStore(folder)):
         uid = named.get(entry.session_id)
         if uid is not None:
-            found.setdefault(uid, []).append(Skill(entry.skill, {"pass": True, "fail": False}.get(entry.final_status)))
+            passed = {"pass": True, "fail": False}.get(entry.final_status)
+            found.setdefault(uid, []).append(Skill(entry.skill, passed, _rescuer(entry) if passed else ""))
     return found
+
+
+def _rescuer(entry: SkillEntry) -> str:
+    """The model of the last attempt, if that was checked and passed, and another model's was not enough."""
+    if not entry.attempts or not entry.attempts[-1].verified:
+        return ""
+    model = entry.attempts[-1].model or ""
+    return model if any(one.model and one.model != model for one in entry.attempts) else ""

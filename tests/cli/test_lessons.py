@@ -13,10 +13,11 @@ import msgspec
 import pytest
 
 from runlore import config as settings
-from runlore import teaching
+from runlore import pipeline, teaching
 from runlore.digest.errors import signature
 from runlore.lessons import Lesson, deliver
 from runlore.lessons.shelf import Shelf
+from runlore.live import SessionStore
 from runlore.store import open_store
 from tests.cli.conftest import Run
 from tests.test_recurring import ERRORS, NOW, fix, session
@@ -236,6 +237,22 @@ def test_forgetting_a_session_reaches_lessons_and_the_notes_on_what_was_told(run
     assert (gone.status, gone.resolution, gone.evidence) == ("approved", "", ())
     assert "KeyError" not in (shelf.folder / f"{made.id}.md").read_text()
     assert "lesson" not in run("forget", "toy:s3", "--yes").stderr
+
+
+def test_the_model_that_passed_where_others_failed_is_proposed_for_a_skill(run: Run, home: Path) -> None:
+    live = SessionStore(home / ".runlore/live")
+    for tries in ([("small", 1)],) * 2 + ([("small", 1), ("strong", 0)],) * 2:
+        with live.create() as one, one.skills.run("refactor") as skill:
+            for model, code in tries:
+                with skill.attempt(model=model) as attempt:
+                    attempt.verified(by="exit_code", command="make", exit_code=code)
+    setting = settings.load()
+    settings.make_home(setting.home)
+    with closing(open_store(setting.store)) as store:
+        pipeline.sync(store, setting, workers=0, quiet_s=0)
+    [found] = [one for one in json.loads(run("lessons", "propose", "--json").stdout)["lessons"] if one["kind"] == "skill"]
+    assert (found["about"], found["helped"], found["sessions"]) == ("refactor", 2, 4)
+    assert "Give it to strong" in found["resolution"]
 
 
 def test_two_that_decide_at_once_lose_nothing(run: Run, shelf: Shelf) -> None:

@@ -19,6 +19,9 @@ EVIDENCE = 12
 DOUBTED_FROM = 3
 """Sessions after the decision that went another way, from which on a lesson is doubted: one or two may be an accident."""
 
+SUBJECTS = {"retries": "retry_storm", "skill": "failing_skill"}
+"""By kind of lesson, the type of the pattern that it is about."""
+
 
 class Lesson(msgspec.Struct, frozen=True, kw_only=True):
     """What was decided on is never overwritten: better advice is another lesson, which supersedes this one."""
@@ -28,7 +31,7 @@ class Lesson(msgspec.Struct, frozen=True, kw_only=True):
     problem: str
     resolution: str
     kind: str = "note"
-    """error, correction; note when it was written by hand."""
+    """error, flaky, retries, correction, slow, skill; note when it was written by hand."""
     by: By = "mined"
     agent: str = ""
     """This and the next three say where it applies; empty is anywhere."""
@@ -37,6 +40,8 @@ class Lesson(msgspec.Struct, frozen=True, kw_only=True):
     tool: str = ""
     fingerprint: str = ""
     """Of the error that it is about."""
+    about: str = ""
+    """Where it is about no error: the command, as it begins, or the skill."""
     key: str = ""
     """What the resolution comes down to: the same advice in other words has the same."""
     evidence: tuple[str, ...] = ()
@@ -68,6 +73,11 @@ class Lesson(msgspec.Struct, frozen=True, kw_only=True):
     """What else stands in the file."""
     extra: dict[str, Any] = {}
     """What a newer runlore, or a person, has put into the front matter."""
+
+    @property
+    def subject(self) -> str:
+        """What it is about: of several lessons on the same, one is told."""
+        return self.fingerprint or (f"{SUBJECTS[self.kind]} {self.about}" if self.about and self.kind in SUBJECTS else "")
 
     @property
     def is_doubted(self) -> bool:

@@ -28,13 +28,13 @@ def propose(patterns: Iterable[Pattern], cases: Mapping[str, Case], known: Seque
     current = dict(by_id)
     every = list(drafts(patterns, cases, gate))
     made_now = [draft for draft, _, _ in every if draft]
-    for draft, fingerprint, ends in every:
+    for draft, subject, ends in every:
         if draft is not None:
             old = by_id.get(draft.id) or _same_words(draft, known)
             made = [_renewed(old, _with_merged(draft, old, made_now, by_id))] if old else _proposed(draft, known, at, gate)
             current.update((one.id, one) for one in made)
-        for lesson in current.values() if fingerprint else ():
-            if lesson.fingerprint == fingerprint and lesson.status == "approved":
+        for lesson in current.values() if subject else ():
+            if lesson.subject == subject and lesson.status == "approved":
                 keys = {lesson.key, *(by_id[name].key for name in lesson.merged if name in by_id)} - {""}
                 current[lesson.id] = _recounted(lesson, keys, ends)
     return [lesson for name, lesson in current.items() if lesson != by_id.get(name)]
@@ -42,7 +42,7 @@ def propose(patterns: Iterable[Pattern], cases: Mapping[str, Case], known: Seque
 
 def _proposed(draft: Lesson, known: Sequence[Lesson], at: str, gate: Gate) -> list[Lesson]:
     """A new proposal, and those that it takes the place of; nothing when there is better advice already."""
-    rivals = [one for one in known if one.fingerprint and one.fingerprint == draft.fingerprint and one.status in ("approved", "proposed")]
+    rivals = [one for one in known if one.subject and one.subject == draft.subject and one.status in ("approved", "proposed")]
     if any(one.confidence >= draft.confidence and not one.is_doubted for one in rivals):
         return []
     approved = next((one.id for one in rivals if one.status == "approved"), "")

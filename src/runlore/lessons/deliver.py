@@ -15,6 +15,7 @@ import msgspec
 
 from .._text import OWN, one_line
 from ..budget import tokens
+from ..config import Lessons
 from . import Lesson
 from .rank import ranked
 from .shelf import Shelf
@@ -48,16 +49,20 @@ class Delivered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def chosen(
-    folder: Path, now: datetime, *, fewest: int, half_life_days: float, agent: str, repo: str | None, fingerprint: str = ""
+    folder: Path, now: datetime, wanted: Lessons, *, agent: str, repo: str | None, fingerprint: str = "", command: str = ""
 ) -> list[Lesson]:  # fmt: skip
-    """The lessons that may be told there, the best first: at a start those that fit the repository, at a failure those on this error."""
+    """The lessons that may be told there, the best first: at a start those that fit the repository, at a failure those on this error, or on
+    this command."""
     found, _ = Shelf(folder).read()
-    ready = [
-        one
-        for one in found
-        if one.is_ready(fewest) and one.fits(agent=agent, repo=repo or "") and (not fingerprint or one.fingerprint == fingerprint)
-    ]
-    return ranked(ready, now, half_life_days)
+    there = [one for one in found if one.is_ready(wanted.deliver) and one.fits(agent=agent, repo=repo or "")]
+    return ranked([one for one in there if _is_about(one, fingerprint, command)], now, wanted.half_life_days)
+
+
+def _is_about(lesson: Lesson, fingerprint: str, command: str) -> bool:
+    """Asked about nothing, every lesson is meant."""
+    if not (fingerprint or command):
+        return True
+    return bool(fingerprint and lesson.fingerprint == fingerprint) or bool(command and lesson.kind == "retries" and lesson.about == command)
 
 
 def text_of(lessons: list[Lesson], most: int, max_tokens: int) -> tuple[str, list[Lesson]]:

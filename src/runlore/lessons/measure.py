@@ -14,8 +14,10 @@ import msgspec
 
 from ..mine import Case
 from ..mine._cluster import SIMILAR
+from ..mine._words import head
 from ..mine.correction import words_of
 from ..mine.infrastructure import OVERHEAD
+from ..mine.retry_storm import FROM as STORM
 from ..model import parse_time
 from . import Lesson
 from .deliver import Delivered
@@ -97,7 +99,8 @@ def _effect(lesson: Lesson, notes: Sequence[Delivered], cases: Mapping[str, Case
     return Effect(
         id=lesson.id,
         problem=lesson.problem,
-        verdict=_verdict(lesson, recurs if starts else stays),
+        # A test that is flaky stays so; what its lesson is to change is how sessions get over it.
+        verdict=_verdict(lesson, recurs if starts and lesson.kind != "flaky" else stays),
         told=len({note.uid for note in notes}),
         first_at=min(note.at for note in notes),
         tokens=sum(note.tokens for note in notes),
@@ -119,6 +122,10 @@ def recurred(lesson: Lesson, case: Case) -> bool:
     """Whether what the lesson is about was met in a session."""
     if lesson.fingerprint:
         return any(error.signature.fingerprint == lesson.fingerprint for error in case.digest.errors)
+    if lesson.kind == "retries":
+        return any(ran.failed >= STORM and head(ran.command) == lesson.about for ran in case.digest.commands)
+    if lesson.kind == "skill":
+        return any(skill.name == lesson.about and skill.passed is False for skill in case.skills)
     if lesson.kind != "correction":
         return False
     mine = words_of(lesson.resolution)
@@ -138,7 +145,7 @@ def _ends(cases: Iterable[Case]) -> list[bool]:
 
 
 def _verdict(lesson: Lesson, seen: Share) -> Verdict:
-    if not lesson.fingerprint and lesson.kind != "correction":
+    if not lesson.fingerprint and lesson.kind not in ("correction", "retries", "skill"):
         return "not measurable"
     if seen.after_of < FEWEST_TOLD or seen.before_of < FEWEST_BEFORE:
         return "too early"

@@ -27,6 +27,8 @@ class Skill(msgspec.Struct, frozen=True):
 
     name: str
     passed: bool | None = None
+    rescued_by: str = ""
+    """The model that passed, with a check to show for it, where another one had failed."""
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,7 +48,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_work(self) -> bool:
-        return self.digest.quality is None or self.digest.quality in WORK
+        return self.digest.quality is None or self.digest.quality in WORK or bool(self.skills)  # A skill is work, however short.
 
 
 class Signal(msgspec.Struct, frozen=True, kw_only=True):

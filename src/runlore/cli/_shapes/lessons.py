@@ -11,10 +11,11 @@ class Lesson(Value):
     """What to do about something that keeps happening.
 
     status: proposed, approved, rejected, retired, superseded
-    kind: error, correction, note
+    kind: error, flaky, retries, correction, slow, skill, note
     by: mined, person, agent
     agent: this and repo, path and tool say where it applies; empty is anywhere
     fingerprint: of the error that it is about
+    about: where it is about none, the command or the skill
     key: what the resolution comes down to
     evidence: as uid#seq
     sessions: that show it and have nothing to do with each other
@@ -42,6 +43,7 @@ class Lesson(Value):
     path: str
     tool: str
     fingerprint: str
+    about: str
     key: str
     evidence: list[str]
     signals: int

@@ -1,0 +1,96 @@
+"""Which patterns come to a lesson, with what, and which do not."""
+
+from __future__ import annotations
+
+import msgspec
+
+from runlore.lessons.drafts import AGAIN
+from runlore.lessons.measure import recurred
+from runlore.mine import Case, Skill
+from tests.lessons.test_curate import about, proposed
+from tests.mine.fleet import PLANTS, Script, fleet, session
+
+replace = msgspec.structs.replace
+
+
+def stormy(script: Script) -> None:
+    """A command that fails in other words each time, until somebody logs in."""
+    for _ in range(4):
+        script.fail("make deploy", f"deploy: connection to host-{script.word()} refused at {script.word()}")
+    script.call("make login", "logged in", exit_code=0)
+    script.call("make deploy", "deployed", exit_code=0)
+
+
+def with_sessions(cases: list[Case], plant: object, numbers: list[int]) -> list[Case]:
+    """The fleet, with this planted in some of its sessions."""
+    import random
+
+    planted = {n: session(n, random.Random(n), plant) for n in numbers}  # type: ignore[arg-type]
+    return [replace(planted[n], repo="acme/shop") if n in planted else case for n, case in enumerate(cases)]
+
+
+def test_a_command_that_fails_again_and_again_is_told_with_what_ended_that() -> None:
+    cases = with_sessions(fleet(1, 30, {}), stormy, [3, 9, 20])
+    found = about(proposed(cases), "make deploy")
+    assert (found.kind, found.about, found.resolution) == ("retries", "make deploy", "Run `make login`, then try again.")
+    assert (found.sessions, found.helped, found.repo) == (3, 3, "acme/shop")
+    assert [recurred(found, cases[n]) for n in (3, 4)] == [True, False]
+    assert proposed(with_sessions(fleet(1, 30, {}), stormy, [3])) == []
+    assert proposed(fleet(1, 30, {"retry_storm": [3, 9, 20]})) == [], "nothing ended it"
+
+
+def test_what_is_told_with_its_error_is_not_told_with_its_command_as_well() -> None:
+    def same_words(script: Script) -> None:
+        for _ in range(4):
+            script.fail("make deploy", "Error: not logged in")
+        script.call("make login", "logged in", exit_code=0)
+        script.call("make deploy", "deployed", exit_code=0)
+
+    assert [one.kind for one in proposed(with_sessions(fleet(1, 30, {}), same_words, [3, 9, 20]))] == ["error"]
+
+
+def test_a_test_that_passes_when_it_is_run_again_is_told_as_such() -> None:
+    found = about(proposed(fleet(1, 30, {"flaky_test": [3, 9, 20]})), "test_checkout")
+    assert (found.kind, found.resolution, found.helped) == ("flaky", AGAIN, 3)
+    assert found.fingerprint
+
+
+def test_an_error_that_went_away_by_itself_but_is_no_test_is_no_lesson() -> None:
+    def transient(script: Script) -> None:
+        script.fail("curl example.com", "curl: (7) Failed to connect to example.com port 443")
+        script.call("curl example.com", "ok", exit_code=0)
+
+    assert proposed(with_sessions(fleet(1, 30, {}), transient, [3, 9, 20])) == []
+
+
+def test_a_step_that_takes_minutes_is_told_with_how_many_and_never_approved_by_itself() -> None:
+    cases = fleet(1, 30, {"slow_step": [3, 9, 20, 25]})
+    found = about(proposed(cases), "docker build")
+    assert (found.kind, found.sessions, found.helped, found.repo) == ("slow", 4, 0, "acme/shop")
+    assert "about 7 min" in found.resolution or "about 8 min" in found.resolution
+
+
+def test_a_skill_that_fails_is_told_with_the_model_that_passed_where_another_had_failed() -> None:
+    cases = fleet(1, 30, {"failing_skill": [3, 9, 20]})
+    assert proposed(cases) == []
+    for n in (4, 11):
+        cases[n] = replace(cases[n], skills=(Skill("refactor", True, "strong"),))
+    found = about(proposed(cases), "refactor")
+    assert (found.kind, found.about, found.sessions, found.helped) == ("skill", "refactor", 5, 2)
+    assert found.resolution.startswith("Give it to strong:")
+    assert [recurred(found, cases[n]) for n in (3, 4)] == [True, False]
+
+
+def test_what_tells_no_way_out_becomes_no_lesson() -> None:
+    silent = set(PLANTS) - {"recovery", "correction", "flaky_test", "slow_step"}
+    for name in sorted(silent):
+        assert proposed(fleet(1, 40, {name: [3, 9, 20, 25]})) == [], name
+
+
+def test_a_second_look_at_every_kind_changes_nothing() -> None:
+    cases = with_sessions(fleet(1, 40, {"flaky_test": [2, 8], "slow_step": [4, 12], "failing_skill": [5, 6]}), stormy, [3, 9])
+    cases[11] = replace(cases[11], skills=(Skill("refactor", True, "strong"),))
+    cases[13] = replace(cases[13], skills=(Skill("refactor", True, "strong"),))
+    known = proposed(cases)
+    assert sorted(one.kind for one in known) == ["flaky", "retries", "skill", "slow"]
+    assert proposed(cases, known) == []
