@@ -295,6 +295,29 @@ def test_many_new_sources_are_put_with_as_many_questions_as_a_few(
     assert counts[0] == counts[1]
 
 
+def test_what_was_put_is_known_before_it_is_sent(
+    store: PostgresStore, toy: Toy, tmp_path: Path, config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pipeline, "TOGETHER", 1)
+    write_home(tmp_path / "homes/one", "one")
+    write_home(tmp_path / "homes/two", "two")
+    pipeline.sync(store, config, roots=[str(tmp_path / "homes")], workers=0)
+    with closing(open_store(str(tmp_path / "alone.db"))) as alone:
+        pipeline.sync(alone, config, roots=[str(tmp_path / "homes")], workers=0)
+        assert content(store, names=False) == content(alone, names=False)
+    assert is_right(store, config) == []
+
+
+def test_rows_that_a_table_refuses_are_told_by_the_next_statement(store: PostgresStore) -> None:
+    store.db.begin()
+    store.db.copy("tombstones", [("toy:s", "now"), ("toy:s", "later")])
+    store.db.send_behind()
+    with pytest.raises(StoreError, match="tombstones"):
+        store.db.execute("select 1")
+    store.db.rollback()
+    assert store.tombstones() == set()
+
+
 # ── many machines ────────────────────────────────────────────────────────────────────────────────────────────────────
 SYNC = """
 import sys

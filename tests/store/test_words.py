@@ -3,6 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runlore.store._postgres_words import cut, cut_all
 from runlore.store.words import LONGEST, blank_signs, camel_parts, cjk_pairs, index_text
 
 
@@ -39,3 +40,14 @@ def test_words_beside_characters_without_spaces_stand_apart() -> None:
 def test_any_text_can_be_indexed_and_stays_whole(texts: list[str]) -> None:
     data = [text.encode("utf-8", "replace") for text in texts]
     assert index_text(data).startswith(blank_signs(b"\n".join(data)))
+
+
+@given(st.text(st.characters() | st.sampled_from(" .-_AZaz09é́ß字日")))
+def test_much_text_is_cut_as_sqlite_cuts_it(text: str) -> None:
+    data = text.encode("utf-8", "replace")
+    assert cut_all(data) == [word.encode() for word in cut(data)]
+
+
+def test_a_long_word_of_another_script_is_cut_as_sqlite_cuts_it() -> None:
+    data = ("plain " + "é字、" * 100 + " Ünd").encode()
+    assert cut_all(data) == [word.encode() for word in cut(data)]

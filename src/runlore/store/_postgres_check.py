@@ -8,6 +8,7 @@ from typing import Any
 
 from ..errors import StoreError
 from . import Row
+from ._postgres_bulk import words_of
 from ._postgres_new import PostgresNew
 from ._postgres_words import rows_of
 from ._sql_check import Checker, made_again
@@ -84,12 +85,12 @@ class PostgresChecker(PostgresNew, Checker):
                 return "the index has other words"
         return None if self._is_found(id_, made[0][4]) else "a search does not find its words"
 
-    def _is_found(self, id_: int, words: str | None) -> bool:
+    def _is_found(self, id_: int, words: bytes | None) -> bool:
         """Whether a search by one of its words finds a segment: that takes another way than reading its row."""
         if not words:
             return True
         sql = "select 1 from search where tool @@ ?::tsquery and session = ? and id = ?"
-        return self._one(sql, (f"'{min(words.split())}'", id_ >> 20, id_)) is not None
+        return self._one(sql, (f"'{words_of(words)[0].decode()}'", id_ >> 20, id_)) is not None
 
     def reindex(self, ids: Sequence[int] | None) -> None:
         with self.transaction():
@@ -105,7 +106,7 @@ class PostgresChecker(PostgresNew, Checker):
 
     def restore_session(self, number: int, uid: str) -> None:
         with self.transaction():
-            self._make_month(number >> 31)
+            self._make_months({number >> 31})
             super().restore_session(number, uid)
             self.db.execute(
                 "update sessions set author = q.author, machine = coalesce(q.machine, substr(q.reader, length(q.author) + 2))"

@@ -46,7 +46,7 @@ class PostgresTaker(PostgresChecker, Taker):
 
     def _take_row(self, row: dict[str, Any]) -> int:
         month = month_of(parse_time(row["started_at"]) if row["started_at"] else None)
-        self._make_month(month)
+        self._make_months({month})
         names = [name for name in self._columns() if name in row and name != "number"]
         sql = (
             f"insert into sessions (number, {', '.join(names)}) values (?::bigint << 31 | nextval('session_numbers')"

@@ -7,8 +7,10 @@ network is to blame for becomes a StoreError. Knows no table.
 from __future__ import annotations
 
 import re
+import sys
+import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -17,6 +19,7 @@ import psycopg
 from psycopg.types.numeric import Int8Dumper
 
 from ..errors import StoreError, StoreLost
+from ._postgres_bulk import Vector, VectorDumper, pack_rows
 from ._sql import plain
 
 if TYPE_CHECKING:
@@ -42,14 +45,23 @@ OPTIONS: dict[str, Any] = dict(
     keepalives_idle=30, keepalives_interval=10, keepalives_count=3,  # A server that vanished is noticed within a minute.
 )  # fmt: skip
 
-FEW = 100
-"""So many rows are inserted one by one; more of them by COPY."""
+FEW = 16
+"""So many rows are inserted one by one, all tables in one round trip; more of them by COPY, which takes one for each table."""
+
+MANY = 100
+"""So many times a statement waits with others; for more of them it does not."""
+
+SWITCH_S = 0.0005
+"""How long who sends rows waits for who makes the next ones: a socket takes a tenth of a megabyte at a time."""
 
 _NUMBERS = re.compile(r"carray\((\?\d*)\)")
 _PLACE = re.compile(r"\?(\d*)")
 _BYTES = re.compile(r"\bx'([0-9a-f]*)'")
 _AWAY = (psycopg.errors.CannotConnectNow, psycopg.errors.AdminShutdown, psycopg.errors.CrashShutdown)
 _AGAIN = (psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected, psycopg.errors.IdleInTransactionSessionTimeout)
+
+
+Statements = Sequence[tuple[str, Sequence[Any]]]
 
 
 class Database:
@@ -65,8 +77,14 @@ class Database:
         the server, or the network, needs to wake up."""
         self._rows: dict[str, list[Sequence[Any]]] = {}
         """Rows that are to be added, by table. They are sent with the next question as well, and before what waits."""
-        self.sent = 0
-        """How often such rows have been sent."""
+        self._few: list[tuple[str, Sequence[Any]]] = []
+        self._many: list[tuple[str, list[bytes]]] = []
+        """The same, packed: of a few rows each with the statement for it, of many all for a table in the bytes of a COPY."""
+        self.packed = 0
+        """How often such rows have been packed."""
+        self._types: dict[str, list[int]] = {}
+        """Of the columns of these tables."""
+        self._sending: Sending | None = None
         self._last: psycopg.Cursor[Any] | None = None
         self._share: Share | None = None
         if is_shared:
@@ -74,7 +92,15 @@ class Database:
 
             self._share = Share(url, OPTIONS, self._set_up)
         else:
-            self._connection = self._connect_within(patience_s)
+            self._line = self._connect_within(patience_s)
+
+    @property
+    def _connection(self) -> psycopg.Connection[Any]:
+        """When nothing is being sent on it any more. Raises what that did."""
+        if self._sending is not None:
+            sending, self._sending = self._sending, None
+            sending.wait()
+        return self._line
 
     def _connect(self) -> psycopg.Connection[Any]:
         try:
@@ -87,6 +113,7 @@ class Database:
     def _set_up(self, connection: psycopg.Connection[Any]) -> None:
         settings = SETTINGS | (FOR_READING if self._read_only else {})
         connection.adapters.register_dumper(int, Int8Dumper)  # One plan for each statement, whatever the size of its numbers.
+        connection.adapters.register_dumper(Vector, VectorDumper)
         connection.execute("select " + ", ".join(f"set_config('{key}', '{value}', false)" for key, value in settings.items()))
 
     @contextmanager
@@ -96,17 +123,17 @@ class Database:
             yield
             return
         with self.told():
-            self._connection = self._share.take()
+            self._line = self._share.take()
         try:
             yield
         finally:
-            self._share.give_back(self._connection)
+            self._share.give_back(self._line)
 
     def connect_again(self) -> None:
         """After a connection was lost. Waits for a server that is being restarted. Raises StoreError."""
         if self._share is None:
-            self._connection.close()
-            self._connection = self._connect_within(PATIENCE_S)
+            self._line.close()
+            self._line = self._connect_within(PATIENCE_S)
 
     def _connect_within(self, seconds: float) -> psycopg.Connection[Any]:
         until = time.monotonic() + seconds
@@ -120,10 +147,8 @@ class Database:
 
     def execute(self, sql: str, bindings: Sequence[Any] = ()) -> Any:
         if sql.startswith("rollback"):
-            self._later.clear()
-            self._rows.clear()
+            self._drop_waiting()
         if self._has_begun and is_plain_write(sql):
-            self._send_rows()
             self._later.append((sql, bindings))
             return None
         for attempt in range(2):
@@ -154,9 +179,10 @@ class Database:
         with self.told():
             self._connection.execute(sql)
 
-    def ask(self, questions: Sequence[tuple[str, Sequence[Any]]]) -> list[list[Any]]:
-        """The answers to several questions, in one round trip."""
-        self.flush()
+    def ask(self, questions: Sequence[tuple[str, Sequence[Any]]], *, ahead: bool = False) -> list[list[Any]]:
+        """The answers to several questions, in one round trip; with `ahead`, as they are without what waits."""
+        if not ahead:
+            self.flush()
         with self._connected(), self.told(), self._connection.pipeline():
             cursors = [self._connection.execute(translate(sql), _bind(sql, values), binary=True) for sql, values in questions]
             return [cursor.fetchall() for cursor in cursors]
@@ -167,28 +193,63 @@ class Database:
         if self._later:
             self._run("select 1", ())
 
-    def _send_rows(self) -> None:
-        if not self._rows:
-            return
+    def pack(self) -> None:
+        """Makes what is to be sent of the rows that wait. Raises OverflowError or UnicodeError when their columns cannot hold them."""
         waiting, self._rows = self._rows, {}
-        self.sent += 1
+        self.packed += bool(waiting)
+        for into, rows in waiting.items():
+            parts = pack_rows(rows, self._types_of(into))
+            if len(rows) > FEW:
+                self._many.append((into, parts))
+            else:
+                self._few += [(f"insert into {into} values (%s{', %s' * (len(row) - 1)})", row) for row in rows]
+
+    def send_behind(self) -> None:
+        """Sends what waits while more is made: the next statement waits for that, and raises what it did."""
+        self.pack()
+        line, few, many, later = self._connection, self._few, self._many, self._later
+        if few or many or later:
+            self._few, self._many, self._later = [], [], []
+            self._sending = Sending(lambda: self._send(line, few, many, later))
+
+    def _send_rows(self) -> None:
+        self.pack()
+        if self._few or self._many:
+            few, many = self._few, self._many
+            self._few, self._many = [], []
+            self._send(self._connection, few, many)
+
+    def _drop_waiting(self) -> None:
+        for waiting in (self._later, self._rows, self._few, self._many):
+            waiting.clear()
+
+    def _types_of(self, into: str) -> list[int]:
+        if into not in self._types:
+            table, _, columns = into.partition(" ")
+            with self.told():
+                found = self._connection.execute(f"select {columns.strip('()') or '*'} from {table} limit 0").description
+            self._types[into] = [column.type_code for column in found or ()]
+        return self._types[into]
+
+    def _send(self, line: psycopg.Connection[Any], few: Statements, many: list[tuple[str, list[bytes]]], later: Statements = ()) -> None:
         with self.told():
-            with self._connection.pipeline():
-                for into, rows in waiting.items():
-                    if len(rows) <= FEW:
-                        sql = f"insert into {into} values (%s{', %s' * (len(rows[0]) - 1)})"
-                        for row in rows:
-                            self._connection.execute(sql, row)
-            for into, rows in waiting.items():
-                if len(rows) > FEW:
-                    with self._connection.cursor() as cursor, cursor.copy(f"copy {into} from stdin") as copy:
-                        for row in rows:
-                            copy.write_row(row)
+            if few:
+                with line.pipeline():
+                    for sql, row in few:
+                        line.execute(sql, row)
+            for into, parts in many:
+                with line.cursor() as cursor, cursor.copy(f"copy {into} from stdin (format binary)") as copy:
+                    for part in parts:
+                        copy.write(part)
+            if later:
+                with line.pipeline():
+                    for sql, values in later:
+                        self._last = line.execute(translate(sql), _bind(sql, values))
 
     def begin(self, words: str = "") -> None:
         if self._share is not None:
             with self.told():
-                self._connection = self._share.take()
+                self._line = self._share.take()
             self._has_begun = True
             try:
                 self._run(f"begin {words}", ())
@@ -205,22 +266,22 @@ class Database:
 
     def rollback(self) -> None:
         """Ends the transaction, also one that was lost with its connection."""
-        self._later.clear()
-        self._rows.clear()
-        if self._has_begun and not self._connection.closed:
+        self._drop_waiting()
+        with suppress(StoreError, OverflowError):  # What went wrong with rows on their way does not matter any more.
+            _ = self._connection
+        if self._has_begun and not self._line.closed:
             with suppress(StoreLost):
                 self._run("rollback", ())
         self._end()
 
     def _end(self) -> None:
         if self._has_begun and self._share is not None:
-            self._share.give_back(self._connection)
+            self._share.give_back(self._line)
         self._has_begun = False
 
     def executemany(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
         values = list(rows)
-        if self._has_begun and len(values) <= FEW:
-            self._send_rows()
+        if self._has_begun and len(values) <= MANY:
             self._later += [(sql, row) for row in values]
         elif values:
             self.flush()
@@ -244,7 +305,7 @@ class Database:
 
     @property
     def in_transaction(self) -> bool:
-        return self._has_begun and not self._connection.closed
+        return self._has_begun and not self._line.closed
 
     @contextmanager
     def told(self) -> Iterator[None]:
@@ -258,16 +319,40 @@ class Database:
         except psycopg.errors.ReadOnlySqlTransaction:
             raise StoreError(f"{self.name}: this store was opened for reading") from None
         except psycopg.Error as error:
-            is_lost = self._connection.closed or isinstance(error, _AWAY)
+            is_lost = self._line.closed or isinstance(error, _AWAY)
             raise (StoreLost if is_lost else StoreError)(f"{self.name}: {_first_line(error)}") from None
 
     def close(self) -> None:
-        if self._share is None:
-            self._connection.close()
-            return
         if self._has_begun:
             self.rollback()
+        if self._share is None:
+            self._line.close()
+            return
         self._share.leave()
+
+
+class Sending:
+    """Rows on their way, in a thread. One for each time: a process with threads is not to be forked, and workers are, between two syncs."""
+
+    def __init__(self, send: Callable[[], None]) -> None:
+        self._error: BaseException | None = None
+        self._interval = sys.getswitchinterval()
+        sys.setswitchinterval(SWITCH_S)
+        self._thread = threading.Thread(target=self._run, args=(send,), name="runlore-rows", daemon=True)
+        self._thread.start()
+
+    def _run(self, send: Callable[[], None]) -> None:
+        try:
+            send()
+        except BaseException as error:  # It is raised where it is waited for.
+            self._error = error
+
+    def wait(self) -> None:
+        """Until they are there."""
+        self._thread.join()
+        sys.setswitchinterval(self._interval)
+        if self._error is not None:
+            raise self._error
 
 
 @lru_cache(maxsize=512)

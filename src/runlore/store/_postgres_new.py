@@ -29,10 +29,10 @@ _CLAIMED = "select uid from claims where uid = any(?2) and (author = ?1 or sessi
 class NewRow:
     """A row that waits to be sent, and can be changed as long as it does."""
 
-    def __init__(self, names: Sequence[str], values: list[Any], sent: int) -> None:
+    def __init__(self, names: Sequence[str], values: list[Any], packed: int) -> None:
         self.names, self.values = list(names), values
-        self.sent = sent
-        """How often rows had been sent when it began to wait."""
+        self.packed = packed
+        """How often rows had been packed when it began to wait."""
 
     def __getitem__(self, name: str) -> Any:
         return self.values[self.names.index(name)]
@@ -78,6 +78,14 @@ class Expected:
             and all(piece.rows[-1][SEQ] < BLOCK for piece in batch.pieces)
         )
 
+    def remember(self, put: Expected) -> None:
+        """What was put before is there."""
+        self.sources |= put.sources
+        self.uids |= put.uids
+        self.claimed |= put.claimed
+        self.hashes |= put.hashes
+        self.calls |= put.calls
+
     def add(self, batch: Batch) -> None:
         """It is there now."""
         self.sources.add((batch.source.agent, batch.source.path))
@@ -94,16 +102,18 @@ class PostgresNew(PostgresWriter, Shelf):
         with self.transaction():
             self._lock_for_writing()
             assert self._seen is not None
-            self._seen.expected = self._expect(batches)
+            self._seen.expected = self._expect(batches, self._seen.put)
+            # While the server takes in what was put before, this is being made.
+            self.db.send_behind()
             yield
-            self._seen.expected = None
-            self.db.flush()
+            self.db.pack()  # What cannot be stored is the fault of these, and no others'.
+            self._seen.put, self._seen.expected = self._seen.expected, None
 
-    def _expect(self, batches: Sequence[Batch]) -> Expected:
+    def _expect(self, batches: Sequence[Batch], put: Expected | None) -> Expected:
+        """What there is of these, beside what was `put` last and is not sent yet."""
         expected = Expected(batches)
         pieces = [piece for batch in batches for piece in batch.pieces]
-        for month in {month_of(piece.tally.started_at) for piece in pieces}:
-            self._make_month(month)
+        self._make_months({month_of(piece.tally.started_at) for piece in pieces})
         uids = list({uid for batch in batches for uid in uids_of(batch)})
         hashes = array(h for batch in batches for h in hashes_of(batch))
         calls = array(expected.asked_calls)
@@ -116,13 +126,16 @@ class PostgresNew(PostgresWriter, Shelf):
                 ("select hash from calls where hash = any(?::bigint[])", (calls,)),
                 ("select nextval('source_numbers') from generate_series(1, ?)", (len(batches),)),
                 ("select nextval('session_numbers') from generate_series(1, ?)", (len(pieces),)),
-            ]
+            ],
+            ahead=True,
         )
         expected.sources.update(sources)
         expected.uids.update(uid for uid, _ in sessions)
         expected.claimed.update(uid for (uid,) in claimed)
         expected.hashes.update(h for (h,) in natives)
         expected.calls.update(h for (h,) in known)
+        if put is not None:
+            expected.remember(put)
         # Taken from the end, so the smallest is there: postings come nearly sorted when numbers go up with what is written.
         expected.source_numbers = [number for (number,) in reversed(source_numbers)]
         expected.session_numbers = [number for (number,) in reversed(session_numbers)]
@@ -136,7 +149,12 @@ class PostgresNew(PostgresWriter, Shelf):
                 return super().put(batch)
             gone = self.tombstones()
             is_new = expected.is_new(batch) and not self._again and gone.isdisjoint(uids_of(batch))
-            done = self._put_new(batch, expected) if is_new else super().put(batch)
+            if is_new:
+                done = self._put_new(batch, expected)
+            else:
+                for uid in uids_of(batch):
+                    expected.rows.pop(uid, None)  # It is not what was made any more.
+                done = super().put(batch)
             expected.add(batch)
         return done
 
@@ -184,7 +202,7 @@ class PostgresNew(PostgresWriter, Shelf):
             schema_version=SCHEMA_VERSION, repo=facts.repo, domain=None, task_ref=facts.task_ref,
             analyzed_at=None, analyzed_seq=None, analyzed_hash=None, outcome="unknown", outcome_evidence=None, quality=None,
         )  # fmt: skip
-        expected.rows[uid] = NewRow(list(row), self._add_row("sessions", row), self.db.sent)
+        expected.rows[uid] = NewRow(list(row), self._add_row("sessions", row), self.db.packed)
         return places
 
     def _put_new_calls(self, calls: Sequence[Kept], numbers: dict[str, int], places: dict[int, tuple[int, int]]) -> None:
@@ -212,15 +230,18 @@ class PostgresNew(PostgresWriter, Shelf):
         return values
 
     # ── what is said of a session that waits ─────────────────────────────────────────────────────────────────────────
-    def _waiting(self, uid: str) -> NewRow | None:
-        row = self._seen.expected.rows.get(uid) if self._seen and self._seen.expected else None
-        return row if row is not None and row.sent == self.db.sent else None
+    def _made(self, uid: str) -> NewRow | None:
+        """The row of a session that was just made."""
+        return self._seen.expected.rows.get(uid) if self._seen and self._seen.expected else None
+
+    def _is_waiting(self, row: NewRow) -> bool:
+        return row.packed == self.db.packed
 
     def set_places(self, found: dict[str, tuple[str | None, str | None, str | None]]) -> None:
         rest = {}
         for uid, (repo, domain, task) in found.items():
-            row = self._waiting(uid)
-            if row is None:
+            row = self._made(uid)
+            if row is None or not self._is_waiting(row):
                 rest[uid] = (repo, domain, task)
                 continue
             row.update(
@@ -230,15 +251,18 @@ class PostgresNew(PostgresWriter, Shelf):
             super().set_places(rest)
 
     def fits(self, digest: Digest) -> bool:
-        row, covers = self._waiting(digest.session_uid), digest.covers
+        row, covers = self._made(digest.session_uid), digest.covers
         return super().fits(digest) if row is None else (row["last_seq"], row["content_hash"]) == (covers.last_seq, covers.content_hash)
 
     def put_digest(self, digest: Digest, when: datetime) -> None:
-        row = self._waiting(digest.session_uid)
+        row = self._made(digest.session_uid)
         if row is None:
             with self.transaction():
                 self._lock_for_writing()
                 super().put_digest(digest, when)
+            return
+        if not self._is_waiting(row):
+            self._set_digest(row["number"], digest, when)
             return
         digest_row, errors = rows_of_digest(row["number"], digest, when)
         self.db.copy("digests", [digest_row])

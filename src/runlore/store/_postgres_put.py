@@ -52,8 +52,8 @@ class PostgresWriter(PostgresReader, Writer):
         """Until the transaction ends, nobody else writes."""
 
     @abstractmethod
-    def _make_month(self, month: int) -> None:
-        """The partitions of a month."""
+    def _make_months(self, months: set[int]) -> None:
+        """The partitions of these months."""
 
     def put(self, batch: Batch) -> Put:
         with self.transaction():
@@ -179,7 +179,7 @@ class PostgresWriter(PostgresReader, Writer):
     def _session(self, flavor: str, piece: Piece, batch: Batch) -> int:
         number = self._number(piece.session_uid)
         if number is not None:
-            self._make_month(number >> 31)  # It may be gone with all that was in it.
+            self._make_months({number >> 31})  # It may be gone with all that was in it.
             return number
         source = batch.source
         native_id = piece.facts.native_session_id
@@ -188,7 +188,7 @@ class PostgresWriter(PostgresReader, Writer):
         )
 
     def _add_session(self, uid: str, flavor: str, native_id: str, month: int, machine: str | None, path: str | None, author: str) -> int:
-        self._make_month(month)
+        self._make_months({month})
         now = format_time(datetime.now(UTC))
         row = self._one(
             "insert into sessions (number, uid, flavor, native_session_id, machine, author, source_path, discovered_at, ingested_at,"

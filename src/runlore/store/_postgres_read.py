@@ -44,6 +44,8 @@ class Seen:
         self.is_alone: bool | None = None
         self.expected: Expected | None = None
         """What is about to be put, and what there is of it."""
+        self.put: Expected | None = None
+        """The same of what was put last."""
 
 
 class PostgresReader(Reader):

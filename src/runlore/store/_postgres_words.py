@@ -7,8 +7,8 @@ kept packed beside them, and prove phrases.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import cache
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache, lru_cache
 from typing import Any
 
 import apsw
@@ -16,6 +16,7 @@ import msgspec
 import zstandard
 
 from . import Segment
+from ._postgres_bulk import vector
 
 COLUMNS = ("prompt", "reply", "tool")
 SAID = COLUMNS[:2]
@@ -31,6 +32,11 @@ PROVED = 500
 
 _compress = zstandard.ZstdCompressor(level=1).compress
 
+_FOLD = bytes(c | 0x20 if 65 <= c <= 90 else c if c >= 0x80 or chr(c).isalnum() else 0x20 for c in range(256))
+_FOREIGN = bytes(c >= 0x80 for c in range(256))
+_SHORT = 64
+"""Bytes of a word beyond ASCII that may come again."""
+
 
 class Asked(msgspec.Struct, frozen=True):
     """A word or phrase: `query` is for the index, and what it finds is proved by `phrase` when there is one."""
@@ -41,11 +47,11 @@ class Asked(msgspec.Struct, frozen=True):
 
 def rows_of(session: int, id_: int, segment: Segment) -> Iterator[tuple[Any, ...]]:
     """The rows of table `search` for a segment, each (session, id, part, prompt, reply, tool, stream)."""
-    words = [cut(text) for text in (segment.prompt, segment.reply, segment.tool)]
-    stream = "\n".join(f" {' '.join(column)} " for column in words).encode()
-    parts = [list(_parts({word[:LONGEST] for word in column})) for column in words]
+    words = [cut_all(text) for text in (segment.prompt, segment.reply, segment.tool)]
+    stream = b"\n".join(b" %b " % b" ".join(column) for column in words)
+    parts = [list(_parts({word if len(word) <= LONGEST else _shortened(word) for word in set(column)})) for column in words]
     for part in range(max(1, *map(len, parts))):
-        columns = (column[part] if part < len(column) else None for column in parts)
+        columns = (vector(column[part]) if part < len(column) else None for column in parts)
         yield (session, id_, part, *columns, _compress(stream) if part == 0 else None)
 
 
@@ -82,27 +88,57 @@ def cut(text: bytes) -> list[str]:
     return words
 
 
+def cut_all(text: bytes) -> list[bytes]:
+    """The same for much text: what is ASCII, which is nearly all, is cut here, in two thirds of the time."""
+    low = text.translate(_FOLD)
+    if low.isascii():
+        return low.split()
+    foreign = low.translate(_FOREIGN)
+    made: list[bytes] = []
+    at = 0
+    here = foreign.find(1)
+    while here >= 0:
+        first = low.rfind(b" ", at, here) + 1 or at
+        last = low.find(b" ", here)
+        if last < 0:
+            last = len(low)
+        word = low[first:last]
+        made += (low[at:first], _cut_again(word) if len(word) <= _SHORT else _cut(word))
+        at, here = last, foreign.find(1, last)
+    made.append(low[at:])
+    return b"".join(made).split()
+
+
+def _cut(word: bytes) -> bytes:
+    return " ".join(cut(word)).encode()
+
+
+_cut_again = lru_cache(maxsize=1 << 15)(_cut)
+
+
+def _shortened(word: bytes) -> bytes:
+    return word.decode()[:LONGEST].encode()
+
+
 @cache
 def _tokenizer() -> Any:
     tokenizer = apsw.Connection(":memory:").fts5_tokenizer("unicode61", ["remove_diacritics", "2"])
     return lambda text: tokenizer(text, apsw.FTS5_TOKENIZE_DOCUMENT, None, include_offsets=False, include_colocated=False)
 
 
-def _parts(words: set[str]) -> Iterator[str]:
-    """The words as PostgreSQL reads them: in one piece, nearly always."""
-    if not words:
+def _parts(words: set[bytes]) -> Iterator[Iterable[bytes]]:
+    """The words as rows can hold them: in one piece, nearly always."""
+    if sum(map(len, words)) + len(words) < PART_BYTES:
+        if words:
+            yield words
         return
-    text = " ".join(words)
-    if len(text) * 4 < PART_BYTES or len(text.encode()) < PART_BYTES:
-        yield text
-        return
-    part: list[str] = []
+    part: list[bytes] = []
     size = 0
     for word in sorted(words):
         part.append(word)
-        size += len(word.encode()) + 1
+        size += len(word) + 1
         if size >= PART_BYTES:
-            yield " ".join(part)
+            yield part
             part, size = [], 0
     if part:
-        yield " ".join(part)
+        yield part

@@ -98,12 +98,14 @@ class Shelf(Reader):
             row = self._one(sql, (digest.session_uid,))
             if row is None or (row[1] is not None and row[1] > digest.version and row[2:] == (covers.last_seq, covers.content_hash)):
                 return
-            session = int(row[0])
-            self._write_digest(session, digest, when)
-            said = said_by(digest, when)
-            self.db.execute(f"update sessions set {' = ?, '.join(said)} = ? where number = ?", (*said.values(), session))
-            later = "update sessions set evicted_at = analyzed_at where number = ? and evicted_at < analyzed_at"
-            self.db.execute(later, (session,))  # Watermarks are set in their order.
+            self._set_digest(int(row[0]), digest, when)
+
+    def _set_digest(self, session: int, digest: Digest, when: datetime) -> None:
+        self._write_digest(session, digest, when)
+        said = said_by(digest, when)
+        self.db.execute(f"update sessions set {' = ?, '.join(said)} = ? where number = ?", (*said.values(), session))
+        later = "update sessions set evicted_at = analyzed_at where number = ? and evicted_at < analyzed_at"
+        self.db.execute(later, (session,))  # Watermarks are set in their order.
 
     def _write_digest(self, session: int, digest: Digest, when: datetime) -> None:
         row, errors = rows_of_digest(session, digest, when)

@@ -33,6 +33,9 @@ PARTITIONED = ("events", "segments", "search")
 _OPTIONS = dict.fromkeys(("segments", "search"), "with (toast_tuple_target = 128)")
 """Bodies and words lie apart also when they are short: counting and finding segments reads a third of the pages, in half the time."""
 
+_UNPACKED = {"search": ("prompt", "reply", "tool")}
+"""Sorted words, each once, do not get smaller: the server tries for as long as it takes to store them."""
+
 _WRITE, _MIGRATE, _DIVIDE, _SYNC = range(1, 5)
 """What a lock is for."""
 
@@ -51,7 +54,7 @@ class PostgresStore(PostgresTaker, Evictor):
         self._again: dict[int, Again] = {}
         self._to_sum: set[int] = set()
         self._depth = 0
-        self._months: set[int] = set()
+        self._parts: set[str] | None = None
         self._emptied: set[int] = set()
         self.db = Database(url, self.url, read_only=read_only, is_shared=is_shared)
         try:
@@ -104,7 +107,7 @@ class PostgresStore(PostgresTaker, Evictor):
         self.db.begin()
         self._depth = 1
         self._is_writing = False
-        self._months.clear()  # Someone else may have dropped one.
+        self._parts = None  # Someone else may have dropped one.
         try:
             yield
             self._sum_up()
@@ -164,27 +167,37 @@ class PostgresStore(PostgresTaker, Evictor):
         )
 
     # ── months ───────────────────────────────────────────────────────────────────────────────────────────────────────
-    def _make_month(self, month: int) -> None:
-        """The partitions of a month. Made aside and at once: in the open transaction they would lock all others out."""
-        if month in self._months:
+    def _make_months(self, months: set[int]) -> None:
+        """The partitions of these months. Made aside and at once: in the open transaction they would lock all others out."""
+        self._lock_for_writing()  # So nobody drops one meanwhile.
+        if self._parts is None:
+            self._parts = self._find_parts()
+        parts = {month: [partition(table, month) for table in PARTITIONED] for month in months}
+        if not (missing := {month: names for month, names in parts.items() if not self._parts.issuperset(names)}):
             return
-        if not self._is_there(partition("search", month)):
-            aside = Database(self._private_url, self.url, patience_s=PATIENCE_S)
-            try:
-                aside.begin()
-                aside.execute("select pg_advisory_xact_lock(?::int, hashtext(current_schema()))", (_DIVIDE,))
-                if not self._is_there(partition("search", month)):
-                    for table in PARTITIONED:
-                        name = partition(table, month)
-                        aside.execute(f"create table {name} (like {table} including all) {_OPTIONS.get(table, '')}")
-                        bounds = f"from ({month << 31}) to ({(month + 1) << 31})"
-                        aside.execute(f"alter table {table} attach partition {name} for values {bounds}")
-                aside.commit()
-            finally:
-                aside.close()
+        aside = Database(self._private_url, self.url, patience_s=PATIENCE_S)
+        try:
+            aside.begin()
+            aside.execute("select pg_advisory_xact_lock(?::int, hashtext(current_schema()))", (_DIVIDE,))
+            there = self._find_parts()
+            for month, names in missing.items():
+                for table, name in zip(PARTITIONED, names, strict=True) if not there.issuperset(names) else ():
+                    aside.execute(f"create table {name} (like {table} including all) {_OPTIONS.get(table, '')}")
+                    for column in _UNPACKED.get(table, ()):
+                        aside.execute(f"alter table {name} alter column {column} set storage external")
+                    bounds = f"from ({month << 31}) to ({(month + 1) << 31})"
+                    aside.execute(f"alter table {table} attach partition {name} for values {bounds}")
+            aside.commit()
+        finally:
+            aside.close()
+        made = [name for names in missing.values() for name in names]
         # A transaction notices what others have made when it takes a lock that it does not have yet.
-        self.db.execute(f"lock table {', '.join(partition(table, month) for table in PARTITIONED)} in row exclusive mode")
-        self._months.add(month)
+        self.db.execute(f"lock table {', '.join(made)} in row exclusive mode")
+        self._parts.update(made)
+
+    def _find_parts(self) -> set[str]:
+        sql = "select relname from pg_class where relispartition and relkind = 'r' and relnamespace = current_schema()::regnamespace"
+        return {name for (name,) in self._all(sql)}
 
     def _drop_empty_months(self, months: set[int]) -> None:
         """Drops the partitions in which nothing is left. Nobody writes meanwhile: this is called by who holds the lock."""
@@ -194,7 +207,7 @@ class PostgresStore(PostgresTaker, Evictor):
                 continue
             if self._is_there(partition("search", month)):
                 self.db.execute(f"drop table {', '.join(partition(table, month) for table in PARTITIONED)}")
-            self._months.discard(month)
+        self._parts = None
 
     # ── digests ──────────────────────────────────────────────────────────────────────────────────────────────────────
     def drop_digests(self, uids: Sequence[str]) -> None:

@@ -1,0 +1,81 @@
+"""Rows as PostgreSQL takes many of them: COPY in its binary format. Bytes need not be written as hex and read again, nor words as text.
+
+Pure: knows types of columns, and no table. What a column cannot hold is told here, before anything is sent.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from psycopg.adapt import Dumper
+from psycopg.pq import Format
+
+_HEAD = b"PGCOPY\n\xff\r\n\0" + bytes(8)
+_END = b"\xff\xff"
+_NULL = b"\xff\xff\xff\xff"
+_size = struct.Struct(">i").pack
+_count = struct.Struct(">h").pack
+
+_FORMS = {number: struct.Struct(f">i{sign}") for number, sign in ((20, "q"), (21, "h"), (23, "i"), (701, "d"))}
+"""Of bigint, smallint, integer and double precision, by the number that PostgreSQL gives to a type. The others are texts and bytes."""
+
+PART_BYTES = 1024 * 1024
+"""Of rows that are put together before they are sent: many small pieces take longer than what is in them."""
+
+
+class Vector(bytes):
+    """Words of a tsvector as the server sends and takes them."""
+
+
+class VectorDumper(Dumper):
+    """For a statement with such words."""
+
+    oid = 3614
+    format = Format.BINARY
+
+    def dump(self, obj: Vector) -> bytes:
+        return obj
+
+
+def vector(words: Iterable[bytes]) -> Vector:
+    """Words without positions, as the server keeps them: those that are not in order it has to sort."""
+    ordered = sorted(words)
+    return Vector(b"%b%b\0\0\0" % (_size(len(ordered)), b"\0\0\0".join(ordered)))
+
+
+def words_of(packed: bytes) -> list[bytes]:
+    """The words of a vector."""
+    return packed[4:].split(b"\0\0\0")[:-1]
+
+
+def pack_rows(rows: Iterable[Sequence[Any]], types: Sequence[int]) -> list[bytes]:
+    """Rows of columns of these types, in parts. Raises OverflowError or UnicodeError for a value that its column cannot hold."""
+    parts: list[bytes] = []
+    made = [_HEAD]
+    size = 0
+    count, forms = _count(len(types)), [_FORMS.get(type_) for type_ in types]
+    for row in rows:
+        made.append(count)
+        for value, form in zip(row, forms, strict=True):
+            if value is None:
+                made.append(_NULL)
+            elif form is not None:
+                made.append(_number(form, value))
+            else:
+                data = value.encode() if isinstance(value, str) else value
+                size += len(data)
+                made += (_size(len(data)), data)
+        if size >= PART_BYTES:
+            parts.append(b"".join(made))
+            made, size = [], 0
+    parts.append(b"".join([*made, _END]))
+    return parts
+
+
+def _number(form: struct.Struct, value: float) -> bytes:
+    try:
+        return form.pack(form.size - 4, value)
+    except struct.error as error:
+        raise OverflowError(str(error)) from None
