@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runlore._task_ref import task_ref
 from runlore.model import Cost, Relation, Session, SessionEvent, Usage
 from runlore.timeline import (
     Node,
@@ -25,7 +26,6 @@ from runlore.timeline import (
     pairs,
     retries,
     seen_by_model,
-    task_ref,
     turns,
     walk,
     wall_clock_s,

@@ -435,7 +435,7 @@ class Tests(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     skipped: int | None = None
 
 
-class SessionEvent(_Value, frozen=True, kw_only=True):
+class SessionEvent(_Value, frozen=True, kw_only=True, gc=False):
     """One thing that happened: a native block of the transcript, with its text kept apart in a body.
 
     `parent_seq` is always smaller than `seq`, so the events of a session form a forest and never a cycle. `view` says

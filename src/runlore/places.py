@@ -11,9 +11,9 @@ import msgspec
 
 from ._git import git_remote
 from ._hash import blake2b
+from ._task_ref import task_ref
 from .config import Config
 from .store import Batch
-from .timeline import task_ref
 
 Place = tuple[str | None, str | None, str | None]
 """Repository, domain, task."""

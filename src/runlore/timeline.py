@@ -8,7 +8,6 @@ and linear but for sorting, so a chain of 100,000 events is as good as one of te
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
@@ -75,8 +74,7 @@ def branches(events: Iterable[SessionEvent]) -> list[Branch]:
 def active(events: Iterable[SessionEvent]) -> list[SessionEvent]:
     """The events that no rewind has left behind, by seq: all, and soon told, where no two prompts follow the same event."""
     ordered = _sorted(events)
-    above = [event.parent_seq for event in ordered if event.parent_seq is not None and is_prompt(event)]
-    return ordered if len(set(above)) == len(above) else _pick(ordered, branches(ordered)[:1])[0]
+    return ordered if _is_one_line(ordered) else _pick(ordered, branches(ordered)[:1])[0]
 
 
 def abandoned(events: Iterable[SessionEvent]) -> list[list[SessionEvent]]:
@@ -120,7 +118,7 @@ def seen_by_model(events: Iterable[SessionEvent], at: int) -> list[Seen]:
     ]
 
 
-class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
+class ToolCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A tool call and its result. Either may be missing: the session was cut off, or is still at work."""
 
     call: SessionEvent | None
@@ -159,13 +157,14 @@ def pairs(events: Iterable[SessionEvent]) -> list[ToolCall]:
     latest: dict[str, list[SessionEvent]] = {}
     answered: set[str] = set()
     for event in _sorted(events):
-        call_id, is_answer = event.call_id, event.kind in _ANSWERS
+        call_id, kind = event.call_id, event.kind
+        is_call, is_answer = kind in CALL_KINDS, kind in _ANSWERS
         same = latest.get(call_id) if call_id is not None else None
-        if event.is_call and same and not same[0].is_call and event.seq - same[0].seq <= _OUT_OF_ORDER:
+        if is_call and same and not same[0].is_call and event.seq - same[0].seq <= _OUT_OF_ORDER:
             same.insert(0, event)
-        elif same is not None and not (event.is_call and call_id in answered):
+        elif same is not None and not (is_call and call_id in answered):
             same.append(event)
-        elif event.is_call or (is_answer and (call_id is not None or event.kind == "tool_result")):
+        elif is_call or (is_answer and (call_id is not None or kind == "tool_result")):
             found.append([event])
             if call_id is not None:
                 latest[call_id] = found[-1]
@@ -238,8 +237,16 @@ def _is_command(event: SessionEvent) -> bool:
     return (event.summary or "").startswith(("/", "!"))
 
 
+def _is_one_line(ordered: Sequence[SessionEvent]) -> bool:
+    """Whether no two prompts follow the same event: then nothing can have been rewound. Most sessions are so, and it is soon told."""
+    above = [event.parent_seq for event in ordered if event.parent_seq is not None and is_prompt(event)]
+    return len(set(above)) == len(above)
+
+
 def _line_starts(ordered: Sequence[SessionEvent]) -> set[int]:
     """The prompts that begin an abandoned line: of several that follow the same event, all but the one that went on."""
+    if _is_one_line(ordered):
+        return set()
     by_seq = {event.seq: event for event in ordered}
     alternatives: dict[int, list[int]] = {}
     latest: dict[int, int] = {}
@@ -267,6 +274,8 @@ def _pick(ordered: Sequence[SessionEvent], lines: Sequence[Branch]) -> list[list
 
 def _paired(*events: SessionEvent) -> ToolCall:
     call = events[0] if events[0].is_call else None
+    if call is not None and len(events) == 2 and events[1].kind == "tool_result":  # Nearly all.
+        return ToolCall(call=call, result=events[1])
     answers = [event for event in events if event.kind in _ANSWERS]
     result = next((event for event in answers if event.kind == "tool_result"), answers[0] if answers else None)
     return ToolCall(call=call, result=result, others=tuple(event for event in events if event is not call and event is not result))
@@ -520,81 +529,3 @@ def _mark_failed(calls: list[_Attempt], call_id: str | None) -> None:
 
 def _sum_usage(usages: Sequence[Usage]) -> Usage:
     return Usage(**{name: sum(getattr(usage, name) for usage in usages) for name in Usage.__struct_fields__})
-
-
-def task_ref(branch: str | None, prompt: str | None) -> str | None:
-    """The issue or pull request that a session is about: `#123`, `owner/repo#12` or `ABC-123`; None when none is named.
-
-    The branch is asked first, then the beginning of the first prompt. What may as well be something else (a date, a
-    version, a colour, an ordinal) is left alone: a wrong reference is worse than none.
-    """
-    return (_ref_in_branch(branch) if branch else None) or (_ref_in_prompt(prompt[:_PROMPT_CHARS]) if prompt else None)
-
-
-_PROMPT_CHARS = 10_000  # a task is named where the prompt begins; further down are logs and files that people paste
-
-# Patterns stay text until they are first used: compiling them costs more than importing the rest of this module.
-_URL = r"https?://[^\s/]+/(?:repos/)?([\w.-]+(?:/[\w.-]+){1,5}?)/(?:-/)?(?:issues|pulls?|merge_requests)/([1-9]\d*)"
-_CODE = r"(?s)```.*?(?:```|\Z)|`[^`\n]*`"
-_FULL = r"(?<![\w./-])[\w.-]+/[\w.-]+(?<!\.md)(?<!\.html)#[1-9]\d*(?!\w)"
-_SAID = (
-    r"(?i)(?<!\w)(?:fix(?:es|ed|ing)?|close[sd]?|resolve[sd]?|implements?|address(?:es)?|issues?|bugs?|tickets?|prs?|mrs?"
-    r"|(?:pull|merge) requests?)(?:\s(?:issue|bug|ticket|pr))?[:(\[]?\s{0,2}[#!]([1-9]\d{0,6})(?!\w|\.\d)"
-)
-_SAID_PLAINLY = r"(?i)(?<!\w)(?:issue|ticket|pr|mr|(?:pull|merge) request)[ -]([1-9]\d{1,5})(?!\w|\.\d)"
-_BARE = r"(?<![\w#&/\"'=:-])#([1-9]\d{1,4})(?![\w%]|\.\d)"
-_BEFORE_OTHERS = (
-    r"(?i)(?:colou?r|background|border|fill|stroke|hex|gr[ae]y)[^\n]*\Z"
-    r"|(?:case|chapter|column|comment|connection|example|figure|finding|image|item|job|line|no|number|option|page|part|phase|point"
-    r"|question|row|rule|run|section|slide|step|suggestion|test|thread|version)\s*\Z"
-)
-_KEY = r"(?<![\w-])([A-Z][A-Z0-9]{1,9})-[1-9]\d{0,5}(?![A-Za-z0-9]|[.-]\d)"
-_NOT_KEYS = frozenset(
-    "AES ARM ASCII BASE BM BSD CC0 COVID CP CVE CWE ERR ES EXIT FIPS GH GMT GPL GPT HMAC HTTP IEEE IPV ISO ISSUE LATIN LGPL MD MP "
-    "MPL MR NIST PART PEP PHASE PKCS PR PULL Q1 Q2 Q3 Q4 RC RELEASE RFC RSA RTX SHA SPRINT SSE STEP TLS TOP UCS USB UTC UTF VERSION "
-    "WIN WINDOWS X86".split()
-)
-_BRANCH_SAYS = r"(?i)(?:^|[/_-])(?:issues?|gh|prs?|pull|mr|bug|ticket|closes|fixes)[/_-]?#?([1-9]\d{0,6})(?![A-Za-z0-9.])"
-_BRANCH_BEGINS = r"(?i)(?:^|/)(?:(?:bugfix|chore|feat|feature|fix|hotfix|task)[_-])?([1-9]\d{1,5})(?=[/_-]|$)(?![_-]\d+(?:[/_-]|$))"
-_RELEASE = r"(?i)(?:^|/)(?:releases?|versions?|stable|support|sprint|milestone|dependabot|renovate)(?:[/_-]|$)"
-# Years, days as YYMMDD, and the answers of web servers that people fix ("fix-404-page").
-_OTHER_NUMBER = r"(?:19[89]\d|20\d\d|[12]\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])|40\d|4[12]\d|50[0-4])\Z"
-
-
-def _ref_in_branch(branch: str) -> str | None:
-    if key := _key_in(branch):
-        return key
-    if said := re.search(_BRANCH_SAYS, branch):
-        return f"#{said[1]}"
-    begins = re.search(_BRANCH_BEGINS, branch)
-    if begins is None or re.match(_OTHER_NUMBER, begins[1]) or re.search(_RELEASE, branch):
-        return None
-    return f"#{begins[1]}"
-
-
-def _ref_in_prompt(text: str) -> str | None:
-    if url := re.search(_URL, text):
-        return f"{url[1]}#{url[2]}"
-    text = re.sub(_CODE, " ", text)
-    if full := re.search(_FULL, text):
-        return full[0]
-    if said := re.search(_SAID, text):
-        return f"#{said[1]}"
-    plainly = (m[1] for m in re.finditer(_SAID_PLAINLY, text) if not re.match(_OTHER_NUMBER, m[1]))
-    if number := next(plainly, None):
-        return f"#{number}"
-    return _key_in(text) or _bare_in(text)
-
-
-def _key_in(text: str) -> str | None:
-    return next((m[0] for m in re.finditer(_KEY, text) if m[1] not in _NOT_KEYS), None)
-
-
-def _bare_in(text: str) -> str | None:
-    """A lone `#123`. Two different ones are a list of something, and `#333` is a grey."""
-    numbers = set()
-    for m in re.finditer(_BARE, text):
-        is_other = re.match(_OTHER_NUMBER, m[1]) or (len(m[1]) == 3 and len(set(m[1])) == 1)
-        if not is_other and not re.search(_BEFORE_OTHERS, text[max(0, m.start() - 24) : m.start()]):
-            numbers.add(m[1])
-    return f"#{numbers.pop()}" if len(numbers) == 1 else None

@@ -587,6 +587,17 @@ def usd_of(store: Store, uid: str) -> float | None:
     return session.cost.usd
 
 
+def test_what_was_spent_is_told_in_short(store: Store, agent: Agent) -> None:
+    bill(agent, call("k1", seq=0, input_tokens=1, output_tokens=20, cache_write_1h_tokens=300))
+    assert store.spent("toy:s1") == [(0, 321, None)]
+    prices(store, usd=7)
+    bill(agent, call("k2", seq=-1, input_tokens=5))
+    prices(store, usd=0, basis="none")
+    bill(agent, call("k3", session="s2"))
+    assert sorted(store.spent("toy:s1")) == [(-1, 5, None), (0, 321, 7)]
+    assert store.spent("toy:nobody") == []
+
+
 def test_pricing_again_keeps_the_old_figure_and_never_touches_an_invoice(store: Store, agent: Agent) -> None:
     bill(agent, call("k1"), call("k2", invoiced=5))
     rows = [PriceRow(h, 5 if one.invoiced else 7, "invoiced" if one.invoiced else "listed", "x", None, "exact", "m", None, None)

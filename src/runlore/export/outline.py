@@ -6,7 +6,6 @@ a part at a time.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
@@ -14,8 +13,8 @@ import msgspec
 
 from .. import query
 from ..errors import NotFound
-from ..model import USD, Session, SessionEvent
-from ..store import Billed, Filter, SessionLine, Store
+from ..model import CALL_KINDS, USD, Session, SessionEvent
+from ..store import Filter, SessionLine, Store
 from ..timeline import Branch, ToolCall, branches, is_prompt, pairs, wall_clock_s
 
 Form = Literal["prompt", "reply", "thought", "call", "person", "error", "result", "compact", "summary", "cleared", "note"]
@@ -90,7 +89,7 @@ def outline(store: Store, uid: str, branch: int | None = 0) -> Outline:
         raise NotFound(f"there is no branch {branch} of {uid}: {known}")
     shown = events if branch is None else on_line(events, lines, branch)
     children = {child.uid: child for child in store.sessions(Filter(parent_uid=uid, parents_only=False), sort="started")[::-1]}
-    turns = turns_of(shown, store.billed(uid))
+    turns = turns_of(shown, store.spent(uid))
     return Outline(
         session=session,
         events=events,
@@ -125,7 +124,9 @@ def blocks_of(
     for pair in pairs(shown):
         if pair.call is not None:
             call_of[pair.call.seq] = pair
-            with_call.update(event.seq for event in (pair.result, *pair.others) if event is not None and belongs(event))
+            if pair.result is not None and belongs(pair.result):
+                with_call.add(pair.result.seq)
+            with_call.update(event.seq for event in pair.others if belongs(event))
     left: dict[int, list[Left]] = {}
     for number, line in enumerate(lines[1:], 1):
         if line.forked_at is not None:
@@ -155,7 +156,7 @@ def blocks_of(
 
 def form_of(event: SessionEvent) -> Form:
     """How an event is shown."""
-    if event.is_call:
+    if event.kind in CALL_KINDS:
         return "call"
     if is_prompt(event):
         return "prompt"
@@ -180,9 +181,12 @@ _FORMS: dict[str, Form] = {
 }
 
 
+_BELONG = frozenset({"tool_result", "decision", "human_intervention", "error"})
+
+
 def belongs(event: SessionEvent) -> bool:
     """Whether it is shown with its call. A message that merely names the call stands for itself."""
-    return event.kind in ("tool_result", "decision", "human_intervention", "error")
+    return event.kind in _BELONG
 
 
 def _runs_of_copies(shown: Sequence[SessionEvent]) -> dict[int, int]:
@@ -198,31 +202,32 @@ def _runs_of_copies(shown: Sequence[SessionEvent]) -> dict[int, int]:
     return found
 
 
-def turns_of(shown: Sequence[SessionEvent], billed: Iterable[Billed]) -> list[Turn]:
+def turns_of(shown: Sequence[SessionEvent], spent: Iterable[tuple[int, int, int | None]]) -> list[Turn]:
     """Every turn in figures: calls are charged to the turn in which they were made."""
-    starts = [event.seq for event in shown if is_prompt(event)]
-    seqs = {event.seq for event in shown}
-    grouped: list[list[SessionEvent]] = [[] for _ in starts]
+    grouped: list[list[SessionEvent]] = []
+    turn_of: dict[int, int] = {}
     for event in shown:
-        at = bisect_right(starts, event.seq) - 1
-        if at >= 0:
-            grouped[at].append(event)
+        if is_prompt(event):
+            grouped.append([])
+        if grouped:
+            grouped[-1].append(event)
+            turn_of[event.seq] = len(grouped) - 1
+    tokens = [0] * len(grouped)
     units: dict[int, int] = {}
-    tokens: dict[int, int] = {}
-    for one in billed:
-        at = bisect_right(starts, one.kept.call.seq) - 1
-        if at < 0 or one.kept.call.seq not in seqs:
+    for seq, total, usd in spent:
+        at = turn_of.get(seq)
+        if at is None:
             continue
-        tokens[at] = tokens.get(at, 0) + one.kept.call.total
-        if one.price is not None and one.price.basis != "none":
-            units[at] = units.get(at, 0) + one.price.usd
+        tokens[at] += total
+        if usd is not None:
+            units[at] = units.get(at, 0) + usd
     return [
         Turn(
             number=number + 1,
-            seq=starts[number],
-            calls=sum(event.is_call for event in events),
+            seq=events[0].seq,
+            calls=sum(event.kind in CALL_KINDS for event in events),
             errors=sum(event.is_error or event.kind == "error" for event in events),
-            tokens=tokens.get(number, 0),
+            tokens=tokens[number],
             usd=units[number] / USD if number in units else None,
             seconds=wall_clock_s(event.ts for event in events),
         )

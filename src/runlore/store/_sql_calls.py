@@ -54,6 +54,13 @@ class Ledger(Summer):
     def billed(self, uid: str) -> list[Billed]:
         return self._billed("s.uid = ?", (uid,))
 
+    def spent(self, uid: str) -> list[tuple[int, int, int | None]]:
+        sql = (
+            "select seq, input_tokens + output_tokens + cache_read_tokens + cache_write_5m_tokens + cache_write_1h_tokens,"
+            " case when basis != 'none' then usd end from calls where session = ?"
+        )
+        return [tuple(row) for row in self._all(sql, (self._number(uid),))]
+
     def copied_calls(self, uid: str) -> list[Billed]:
         # The uid stands in the packed copies as it is, so most rows need not be unpacked.
         found = self._billed(f"c.superseded is not null and s.uid != ? and {self.has_bytes.format('c.superseded')}", (uid, uid.encode()))

@@ -69,7 +69,7 @@ class Reader(Lister):
         session = self._number(uid)
         if session is None:
             return []
-        spans = self._segments(session, first, last)
+        spans = self._segments(session, first, last, "id, first_seq, last_seq")  # Not the bodies: megabytes that nobody asked for.
         events = []
         at = 0
         for row in self._told(session, first, last):
@@ -124,11 +124,8 @@ class Reader(Lister):
         sql = f"select {EVENT} from events where session = ? and seq between ? and ? order by seq"
         return self._all(sql, (session, first, _high(last)))
 
-    def _segments(self, session: int, first: int, last: int | None) -> list[Any]:
-        sql = (
-            "select id, first_seq, last_seq, length, hash, body from segments"
-            " where session = ? and last_seq >= ? and first_seq <= ? order by first_seq"
-        )
+    def _segments(self, session: int, first: int, last: int | None, what: str = "id, first_seq, last_seq, length, hash, body") -> list[Any]:
+        sql = f"select {what} from segments where session = ? and last_seq >= ? and first_seq <= ? order by first_seq"
         return self._all(sql, (session, first, _high(last)))
 
     def _event(self, session: int, seq: int) -> SessionEvent | None:

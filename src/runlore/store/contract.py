@@ -386,6 +386,9 @@ class Store(Digests, Provable, Retention, Protocol):
     def billed(self, uid: str) -> list[Billed]:
         """The calls that count for exactly this session, in the order of time."""
 
+    def spent(self, uid: str) -> list[tuple[int, int, int | None]]:
+        """Of the same calls, in any order, only seq, tokens, and the price in 1e-12 USD where there is one: in a tenth of the time."""
+
     def copied_calls(self, uid: str) -> list[Billed]:
         """Calls that count for another session, and of which this one has a copy."""
 

@@ -43,7 +43,7 @@ _COLUMN = {"user_msg": 0, "assistant_msg": 1, "thinking": 1}
 """Which column of the index a kind's body goes to; all others go to the third, `tool`."""
 
 
-class Rest(msgspec.Struct, omit_defaults=True, rename=dict(
+class Rest(msgspec.Struct, omit_defaults=True, gc=False, rename=dict(
     role="r", native="n", record="c", usage="u", tokens="t", duration_ms="d", files="f", cwd="w", git_branch="b", model="m",
     origin="o", tests="s", view="v", refs="e", extra="x", original="h",
 )):  # fmt: skip

@@ -31,7 +31,6 @@ def strip(found: Outline) -> Markup:
     made = [sum(_made(block.event) for block in group) for group in groups]
     most = max(made) or 1
     width = 1000 / max(len(groups), FEWEST_BARS)
-    tick = Markup('<rect class="{}" x="{:.2f}" y="{}" width="{:.2f}" height="3"/>')
     bars = []
     for n, (group, tokens) in enumerate(zip(groups, made, strict=True)):
         errors = sum(block.event.is_error or bool(block.call and block.call.failed) or block.form == "error" for block in group)
@@ -40,14 +39,13 @@ def strip(found: Outline) -> Markup:
         tip = f"#{first.seq}–#{last.seq}\n{local(first.ts, '%m-%d %H:%M')}\n{short(tokens)} tokens made"
         tip += f", {errors} errors" if errors else ""
         height = max(2.0, 30 * (tokens / most) ** 0.5) if tokens else 1.5  # The root: one long answer would flatten all else.
-        parts = [Markup('<rect class="hit" x="{:.2f}" y="0" width="{:.2f}" height="44"/>').format(n * width, width)]
-        bar = Markup('<rect class="bar" x="{:.2f}" y="{:.2f}" width="{:.2f}" height="{:.2f}"/>')
-        parts.append(bar.format(n * width + width * 0.12, 34 - height, width * 0.76, height))
+        left, wide = f"{n * width + width * 0.12:.2f}", width * 0.76
+        drawn = f'<rect class="hit" x="{n * width:.2f}" y="0" width="{width:.2f}" height="44"/>'
+        drawn += f'<rect class="bar" x="{left}" y="{34 - height:.2f}" width="{wide:.2f}" height="{height:.2f}"/>'
         for kind, top, number in (("ask", 36, prompts), ("err", 40, errors)):
-            if number:
-                parts.append(tick.format(kind, n * width + width * 0.12, top, max(2.0, width * 0.76)))
+            drawn += f'<rect class="{kind}" x="{left}" y="{top}" width="{max(2.0, wide):.2f}" height="3"/>' if number else ""
         link = Markup('<a href="#{0}" data-first="{0}" data-last="{1}" data-tip="{2}" tabindex="-1">{3}</a>')
-        bars.append(link.format(first.seq, last.seq, tip, Markup("").join(parts)))
+        bars.append(link.format(first.seq, last.seq, tip, Markup(drawn)))  # noqa: S704 # Of it all but the tip are numbers of ours.
     return Markup('<svg class="strip" viewBox="0 0 1000 44" preserveAspectRatio="none" aria-hidden="true">{}</svg>').format(
         Markup("").join(bars)
     )
