@@ -481,11 +481,14 @@ def test_what_a_call_does(name: str, args: dict[str, Any], kind: str, action: st
         ('await tools.exec_command({cmd: "grep \\d x"})', "tool_call", "grep \\d x"),  # An escape that JSON does not have.
         ('await tools.exec_command({cmd: "\ud800"})', "tool_call", "\ud800"),
         ("text(1)", "tool_call", "text(1)"),
+        (f"exec({{cmd: 'cat {'x' * 3000}'}}); exec({{cmd: 'pytest -q'}})", "test_run", f"cat {'x' * 3000}"),
+        (f"/* {'#' * 30_000} */ exec({{cmd: 'pytest -q'}})", "test_run", "pytest -q"),
+        ("exec({cmd: \"never closed }); exec({cmd: 'ls'})", "tool_call", "ls"),
     ],
 )
 def test_a_program_is_told_by_the_first_command_that_it_runs(program: str, kind: str, summary: str) -> None:
     made = tools.describe_call("exec", None, program)
-    assert (made.kind, made.action, made.summary, made.body) == (kind, "shell", summary, program)
+    assert (made.kind, made.action, made.summary, made.body) == (kind, "shell", summary[:640], program)
 
 
 def test_a_test_run_that_goes_on_is_counted_where_it_ends() -> None:

@@ -56,7 +56,7 @@ class Named(msgspec.Struct, gc=False):
 class Adapter(JsonLines):
     name = "codex"
     label = "Codex"
-    version = 4
+    version = 5
     roots: tuple[str, ...] = ("$CODEX_SESSIONS_DIR", "$CODEX_HOME", "~/.codex")
     command: str | None = "codex"
 

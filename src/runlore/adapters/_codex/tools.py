@@ -32,8 +32,9 @@ STARTS_AGENT = frozenset({"spawn_agent"})
 _SHELLS = frozenset({"bash", "sh", "zsh", "dash", "fish", "pwsh", "powershell", "cmd"})
 _TO_RUN = frozenset({"-lc", "-c", "-ic", "-command", "/c"})
 _HEADLINES = ("path", "query", "url", "question", "title", "target", "task_name", "message", "session_id")
-_NESTED = re.compile(r"""\bcmd["']?\s{0,9}:\s{0,9}("(?:[^"\\]|\\.){0,999}"|'(?:[^'\\]|\\.){0,999}'|`(?:[^`\\]|\\.){0,999}`)""")
-_PROGRAM = 20_000  # Characters of a program in which commands are looked for; each is searched to its end, so this is a square.
+_NESTED = re.compile(r"""\bcmd["']?\s{0,9}:\s{0,9}(["'`])""")
+_QUOTED = {quote: re.compile(rf"(?s:[^{quote}\\]|\\.)*+{quote}") for quote in "\"'`"}
+_PROGRAM = 1 << 20  # Characters of a program in which commands are looked for.
 _PATCH = "*** Begin Patch"
 _SEPARATORS = re.compile(r"[/\\]")
 
@@ -120,9 +121,22 @@ def _from_text(tool: str, action: str, text: str) -> Described:
     if action == "edit" or text.lstrip().startswith(_PATCH):
         body, files = patch_body(text)
         return Described("edit", tool, "edit", body, one_line(", ".join(files) or text), files)
-    commands = [_unquoted(command) for command in _NESTED.findall(text[:_PROGRAM])]
+    commands = [_unquoted(command) for command in _nested(text[:_PROGRAM])]
     kind = "test_run" if any(is_test_run(command) for command in commands) else "tool_call"
     return Described(kind, tool, action, text, one_line(commands[0] if commands else text))
+
+
+def _nested(program: str) -> Iterator[str]:
+    """The commands that a program has run, as it quotes them. A quote that is never closed is looked for once: this is linear."""
+    unclosed, at = set[str](), 0
+    while begin := _NESTED.search(program, at):
+        at, quote = begin.end(), begin[1]
+        end = _QUOTED[quote].match(program, at) if quote not in unclosed else None
+        if end is None:
+            unclosed.add(quote)
+        else:
+            yield program[at - 1 : end.end()]
+            at = end.end()
 
 
 def _unquoted(literal: str) -> str:
