@@ -36,12 +36,12 @@ def contents(store: Store) -> dict[str, Any]:
     return {"sessions": found, "skips": skips}
 
 
-def grow(source: Path, target: Path, pieces: int, rng: random.Random, after: Callable[[], object]) -> None:
-    """Writes a copy of the files below `source`, one after another, in so many pieces each."""
+def grow(source: Path, target: Path, pieces: int, rng: random.Random, after: Callable[[], object], now: int) -> None:
+    """Writes a copy of the files below `source`, one after another, in so many pieces each. A file that grows was written just now, and
+    what may still change in it is not told yet."""
     shutil.copytree(source, target)
     files = sorted(target.rglob("*.jsonl"))
     whole = {file: file.read_bytes() for file in files}
-    now = time.time_ns()  # A file that grows was written just now, and what may still change in it is not told yet.
     for number, file in enumerate(files):
         file.write_bytes(b"")
         os.utime(file, ns=(now + number, now + number))
@@ -58,7 +58,7 @@ def grow(source: Path, target: Path, pieces: int, rng: random.Random, after: Cal
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.parent.name}-{case.name}")
 def test_a_source_read_in_pieces_is_stored_as_if_read_at_once(case: Path, tmp_path: Path, loops: Callable[[int], int]) -> None:
-    agent, root = case.parent.name, tmp_path / "root"
+    agent, root, now = case.parent.name, tmp_path / "root", time.time_ns()
     settings = config.load()
 
     def sync(url: str) -> Store:
@@ -69,11 +69,11 @@ def test_a_source_read_in_pieces_is_stored_as_if_read_at_once(case: Path, tmp_pa
     def many(url: str) -> None:
         sync(url).close()
 
-    grow(case / "root", root, 1, random.Random(0), lambda: None)
+    grow(case / "root", root, 1, random.Random(0), lambda: None, now)
     at_once = contents(sync(str(tmp_path / "once.db")))
     assert at_once["sessions"], "a fixture has something to store"
     for seed in range(loops(10)):
         shutil.rmtree(root)
         url = str(tmp_path / f"pieces{seed}.db")
-        grow(case / "root", root, 2 + seed % 9, random.Random(seed), lambda url=url: many(url))  # type: ignore[misc]
+        grow(case / "root", root, 2 + seed % 9, random.Random(seed), lambda url=url: many(url), now)  # type: ignore[misc]
         assert contents(open_store(url)) == at_once

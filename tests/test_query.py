@@ -325,3 +325,20 @@ def test_the_version_that_an_agent_tells_is_the_newest_of_its_files(store: Store
         os.utime(file, (2_000_000_000 + n, 2_000_000_000 + n))
         store.put(agent.batch())
     assert [agent.version_seen for agent in query.agents(store, config)] == ["2.0.0-beta"]
+
+
+@pytest.mark.parametrize(
+    ("told", "version"),
+    [
+        ({"version": None}, None),
+        ({"version": 1, "copilotVersion": "1.0.77"}, "1.0.77"),
+        ({"message_format_version": 5}, "5"),
+    ],
+)
+def test_the_version_of_the_agent_goes_before_that_of_its_format(
+    told: dict[str, object], version: str | None, store: Store, config: Config, toy: Toy, tmp_path: Path
+) -> None:
+    agent = Agent(store, toy, tmp_path / "told.jsonl").write(line(id="v", text="x", **told))
+    os.utime(agent.file, (2_000_000_000,) * 2)
+    store.put(agent.batch())
+    assert [agent.version_seen for agent in query.agents(store, config)] == [version]

@@ -226,7 +226,7 @@ class Preparer:
 
     def _digest(self, part: _Part) -> Digest | None:
         """Of a session that is here as a whole and has come to rest, as the store will have it. There it would have to be read again."""
-        ended_at = part.tally.ended_at
+        ended_at = part.tally.ended_at or part.facts.written_at
         is_quiet = ended_at is None or datetime.now(UTC) - ended_at > timedelta(seconds=self.setting.quiet_s)
         if not part.events or not is_quiet:
             return None

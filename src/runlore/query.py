@@ -8,6 +8,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
+from itertools import islice
 from pathlib import Path
 
 import msgspec
@@ -43,9 +44,12 @@ FEW = 1000
 
 LOOKED_AT, FIRST_RECORDS, LONG_RECORD = 5, 20, 20_000
 """Of an agent's sources, of the records in one, and of the bytes in a record: where its version is looked for."""
-_VERSION = re.compile(
-    rb'"(?:cli_?|copilot_?|schema_?|format_?|protocol_?|agent_?)?version"\s*:\s*"?([0-9A-Za-z][0-9A-Za-z.+-]{0,23})', re.IGNORECASE
+_VERSION = rb'version"\s*:\s*(?!null|true|false)"?([0-9A-Za-z][0-9A-Za-z.+-]{0,23})'
+_VERSIONS = (
+    re.compile(rb'"(?:cli_?|copilot_?|client_?|agent_?)' + _VERSION, re.IGNORECASE),
+    re.compile(rb'"(?:(?:message_)?format_?|schema_?|protocol_?)?' + _VERSION, re.IGNORECASE),
 )
+"""That of the agent, and then what may be one, or that of its format."""
 
 RISK_DAYS = 7
 """So long before an agent deletes a transcript we warn that it is not stored."""
@@ -512,9 +516,11 @@ def agents(store: Store | None, config: Config) -> list[AgentFacts]:
 def _version_seen(store: Store, agent: str) -> str | None:
     """The version of the agent, or of its format, that the newest of its sources tells in its first records. None where none does, or
     where the records are not kept."""
-    newest = store.rows("select path from sources where agent = ? and records > 0 order by mtime_ns desc, path limit ?", (agent, LOOKED_AT))
-    for (path,) in newest:
-        for _, _, data in store.records(path, 0, FIRST_RECORDS):
-            if found := _VERSION.search(data[:LONG_RECORD]):
+    sql = "select number from sources where agent = ? and records > 0 order by mtime_ns desc, path limit ?"
+    for (number,) in store.rows(sql, (agent, LOOKED_AT)):
+        # With the files beside it: some tell it there.
+        texts = [record.data[:LONG_RECORD] for record in islice(store.kept(number), FIRST_RECORDS)]
+        for version in _VERSIONS:
+            if found := next((found for text in texts if (found := version.search(text))), None):
                 return found[1].decode("ascii")
     return None

@@ -145,6 +145,7 @@ def _readable(source: Source, found: Normalized) -> dict[str, Any]:
     for about in facts.values():  # Where the fixture lies is another place on every machine.
         if str(about.get("cwd", "")).startswith(source.root):
             about["cwd"] = Path(about["cwd"]).relative_to(source.root).as_posix()
+        about.pop("written_at", None)  # And when it was put there.
     return {
         "source": Path(source.path).relative_to(source.root).as_posix(),
         "facts": facts,

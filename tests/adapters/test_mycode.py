@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from runlore import config, pipeline
+from runlore import config, pipeline, query
 from runlore.adapters import Normalized, Record, Source, get
 from runlore.store import Store, open_store
 from runlore.timeline import active, seen_by_model
@@ -116,3 +116,9 @@ def test_only_what_is_new_is_read_when_a_session_goes_on(store: Store, tmp_path:
     assert len(list(ADAPTER.read(source, since))) == 1
     sync(store, tmp_path / "sessions")
     assert context(store, SDK)[-1] == "And good night"
+
+
+def test_the_format_that_is_told_beside_the_messages_is_shown(store: Store) -> None:
+    sync(store, FIXTURES / "format5/root")
+    (seen,) = [agent.version_seen for agent in query.agents(store, config.load()) if agent.name == "mycode"]
+    assert seen == "5"

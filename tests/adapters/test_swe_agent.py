@@ -3,6 +3,7 @@
 import json
 import os
 import time
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -124,3 +125,18 @@ def test_hostile_actions_take_no_long_time(text: str) -> None:
     start = time.process_time()
     describe(text, {}, None)
     assert time.process_time() - start < 5  # Linear is some ms; what is quadratic takes minutes.
+
+
+def test_a_run_ended_when_its_file_was_last_written(tmp_path: Path) -> None:
+    file = write(tmp_path / "root", 2)
+    store = open_store(str(tmp_path / "store.db"))
+    for second in (1_750_000_000, 1_750_086_400):
+        os.utime(file, (second, second))
+        pipeline.sync(store, config.load(), agents=["swe_agent"], roots=[str(tmp_path / "root")])
+        session = store.session(UID)
+        assert session is not None
+        assert (session.started_at, session.ended_at) == (None, datetime.fromtimestamp(second, UTC))
+    ((day, *_),) = [sum_.keys for sum_ in store.sum_calls(["day"], CallFilter())]
+    assert date.fromordinal(day) in (date(2025, 6, 15), date(2025, 6, 16)), "what it took has a day"
+    assert {event.ts for event in store.events(UID)} == {None}, "no step has a time"
+    store.close()

@@ -16,6 +16,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from datetime import datetime
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -84,6 +85,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     parent_uid: str | None = None
     parent_call: str | None = None
     relation: Relation | None = None
+    written_at: datetime | None = None
+    """When the source was last written, of a format without times: the end of the session, when no event of it has a time."""
     spare: int = 0
     """Where an agent keeps all of a session in several stores: 0 for the one that tells it best, more for each that tells it worse. Only
     the best that has the session counts. The calls of one that is no longer the best have the keys that they have there, or it has none."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any, Protocol, TypedDict, TypeVar
 
 import msgspec
 
 from ..model import Tests, Usage
-from . import Normalized
+from . import Normalized, Source
+
+LATEST_NS = 4 * 10**18  # The year 2096. What is said to be later is no time.
 
 
 class Fields(TypedDict, total=False):
@@ -43,6 +46,14 @@ class Remembered(Protocol):
 K = TypeVar("K")
 V = TypeVar("V")
 S = TypeVar("S", bound=Remembered)
+
+
+def dated(found: Normalized, source: Source) -> Normalized:
+    """The same, with the time of the file for what has none: the session, and what it took as a whole."""
+    at = datetime.fromtimestamp(source.mtime_ns // 1000 / 1e6, UTC) if 0 < source.mtime_ns < LATEST_NS else None
+    found.facts = {uid: msgspec.structs.replace(facts, written_at=at) for uid, facts in found.facts.items()}
+    found.calls = [(call if call.ts else msgspec.structs.replace(call, ts=at), event) for call, event in found.calls]
+    return found
 
 
 def as_spare(found: Normalized, spare: int) -> Normalized:

@@ -130,10 +130,11 @@ class Adapter(JsonLines):
 
             return Reader(source, carry).run(records)
         from ._cline.task import Task
-        from ._fold import as_spare
+        from ._fold import as_spare, dated
 
         # All is taken from the history where there is no timeline yet.
-        return as_spare(Task(source, carry, self.whole_prompts_since).run(records), 1 if source.path.endswith(HISTORY) else 0)
+        found = Task(source, carry, self.whole_prompts_since).run(records)
+        return as_spare(dated(found, source), 1) if source.path.endswith(HISTORY) else found
 
     def slim(self, line: bytes) -> bytes:
         if b"base64" not in line and b'"data"' not in line:

@@ -113,7 +113,7 @@ class Adapter(JsonLines):
         "~/.config/Cursor/User", "~/Library/Application Support/Cursor/User", "~/AppData/Roaming/Cursor/User",
         "~/.cursor-server/data/User", "~/.cursor",
     )  # fmt: skip
-    lacks = ("tokens of nearly all requests", "times of sessions of the command line")
+    lacks = ("tokens of nearly all requests", "times of the command line's messages")
 
     def __init__(self) -> None:
         self.editor, self.single = Editor(), Whole()
@@ -175,12 +175,12 @@ class Adapter(JsonLines):
 
     def normalize(self, source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
         # What understands them is imported when there is something to read.
-        from ._fold import as_spare
+        from ._fold import as_spare, dated
 
         if source.path.endswith((".jsonl", ".txt", STORE)):
             from ._cursor.messages import Reader as Messages
 
-            return as_spare(Messages(source, carry).run(records), 2 if source.path.endswith(STORE) else 3)
+            return as_spare(dated(Messages(source, carry).run(records), source), 2 if source.path.endswith(STORE) else 3)
         from ._cursor.bubbles import Reader as Bubbles
 
         return as_spare(Bubbles(source, carry).run(records), 0 if _in_database(source.path) else 1)

@@ -111,10 +111,11 @@ class Adapter(JsonLines):
             yield Record(cwd.encode("utf-8", "replace"), -1, "cwd")
 
     def normalize(self, source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
-        from ._fold import as_spare
+        from ._fold import as_spare, dated
         from ._kimi.reader import Reader  # A sync with nothing new never needs it.
 
-        return as_spare(Reader(source, carry).run(records), 0 if os.path.basename(source.path) == WIRE else 1)
+        found = Reader(source, carry).run(records)
+        return found if os.path.basename(source.path) == WIRE else as_spare(dated(found, source), 1)  # A context has no times.
 
     def slim(self, line: bytes) -> bytes:
         if b";base64," not in line:

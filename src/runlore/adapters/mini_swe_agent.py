@@ -24,13 +24,13 @@ from ._jsonl import to_json
 class Adapter(Growing):
     name = "mini_swe_agent"
     label = "mini-SWE-agent"
-    version = 1
+    version = 2
     roots: tuple[str, ...] = (
         "$MSWEA_GLOBAL_CONFIG_DIR", "~/.config/mini-swe-agent", "~/Library/Application Support/mini-swe-agent",
         "~/AppData/Local/mini-swe-agent",
     )  # fmt: skip
     suffix = ".traj.json"
-    lacks = ("times before 2.0",)
+    lacks = ("times before 2.0 but for that of the file",)
 
     def whole(self, source: Source) -> tuple[list[Record], list[bytes]]:
         from ._mini_swe_agent import parts
@@ -39,9 +39,10 @@ class Adapter(Growing):
 
     def normalize(self, source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
         # What understands them is imported when there is something to read.
+        from ._fold import dated
         from ._mini_swe_agent import Reader
 
-        return Reader(source, carry).run(records)
+        return dated(Reader(source, carry).run(records), source)
 
 
 adapter = Adapter()

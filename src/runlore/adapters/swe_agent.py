@@ -5,7 +5,8 @@ to 1.1. Last checked 2026-11. The traps:
 
 - `trajectory` has the steps, `history` what the model saw, demonstrations included. Of the history only what comes before the first step
   is taken, and what a step does not say: the arguments of a call, thinking. Without a trajectory (a demonstration), steps are made of it.
-- No step has a time or an id: they are known by their number, and a session by the names of its run and its instance.
+- No step has a time or an id: they are known by their number, and a session by the names of its run and its instance. When a run ended,
+  and what it took, is dated by when its file was last written.
 - `state` is an object, once a text that holds one; `replay_config` can be either.
 - Nothing says how a command ended. That an edit was refused, or a file not found, stands in the observation.
 - A step without an action is an answer that could not be understood; the model was asked again.
@@ -27,10 +28,10 @@ from ._document import Documents
 class Adapter(Documents):
     name = "swe_agent"
     label = "SWE-agent"
-    version = 1
+    version = 2
     roots: tuple[str, ...] = ("$SWE_AGENT_TRAJECTORY_DIR", "~/SWE-agent/trajectories")
     suffix = ".traj"
-    lacks = ("times", "exit codes", "tokens of a request")
+    lacks = ("times but for that of the file", "exit codes", "tokens of a request")
 
     def parts(self, source: Source, document: Any) -> list[Any]:
         from ._swe_agent import parts
@@ -39,9 +40,10 @@ class Adapter(Documents):
 
     def normalize(self, source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
         # What understands them is imported when there is something to read.
+        from ._fold import dated
         from ._swe_agent import Reader
 
-        return Reader(source, carry).run(records)
+        return dated(Reader(source, carry).run(records), source)
 
 
 adapter = Adapter()

@@ -130,7 +130,7 @@ class Sources(Reader):
             parent_uid=facts.parent_uid,
             relation=facts.relation,
             started_at=_iso(tally.started_at),
-            ended_at=_iso(tally.ended_at),
+            ended_at=_iso(tally.ended_at or facts.written_at),
             events=tally.events,
             errors=tally.errors,
             turns=tally.turns,

@@ -480,6 +480,7 @@ def fold_facts(parts: Sequence[Facts]) -> Facts:
         title_rank=best.title_rank,
         **{n: answer(n) for n in ("cwd", "git_branch", "repo", "task_ref", "parent_uid", "parent_call", "relation")},
         model=next((part.model for part in reversed(parts) if part.model is not None), None),
+        written_at=max((part.written_at for part in parts if part.written_at is not None), default=None),
     )
 
 
