@@ -342,6 +342,7 @@ class _Sync:
                 from .billing import warm
 
                 warm(self.config)  # Not before the workers are there: a process with threads is not to be forked.
+            stack.enter_context(self.store.bulk())  # With a thread too.
             commits = stack.enter_context(_Commits(self.store))
             if self._is_full():
                 return

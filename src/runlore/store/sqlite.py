@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from array import array
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import apsw
@@ -43,6 +43,11 @@ class SqliteStore(SqliteFile, SqliteChecker, Evictor):
             yield
         finally:
             lock.close()
+
+    def bulk(self) -> AbstractContextManager[None]:
+        from ._sqlite_checkpoint import checkpoints_beside
+
+        return checkpoints_beside(self.db, self.url)
 
     # ── taking over, forgetting, space ────────────────────────────────────────────────────────────────────────────────
     def _drop_sessions(self, numbers: list[int]) -> None:

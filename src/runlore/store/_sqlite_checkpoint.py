@@ -1,0 +1,51 @@
+"""Brings the log of a SQLite file into the file, beside what is being written.
+
+SQLite does it at the end of a transaction that made the log long, and whoever commits waits for the disk: twice for each, while the workers
+of a sync have nothing more to do.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+import apsw
+
+LONG = 1000
+"""Pages. What SQLite itself takes for a long log."""
+
+
+@contextmanager
+def checkpoints_beside(db: apsw.Connection, path: str) -> Iterator[None]:
+    """While it is open, commits of `db` wait for no disk. What is then still in the log is brought over as it always is."""
+    bell = threading.Event()
+    is_over = False
+
+    def look(_db: apsw.Connection, _name: str, pages: int) -> int:
+        if pages >= LONG:
+            bell.set()
+        return apsw.SQLITE_OK
+
+    def serve() -> None:
+        # Of its own: a checkpoint in the connection that writes would be part of what it does.
+        own = apsw.Connection(path)
+        try:
+            own.pragma("user_version")  # One that has read nothing does not know yet that there is a log.
+            while bell.wait() and not is_over:
+                bell.clear()
+                with suppress(apsw.Error):  # A full disk, say: it is all in the log, and the next commit says so.
+                    own.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+        finally:
+            own.close()
+
+    thread = threading.Thread(target=serve, name="runlore-checkpoint", daemon=True)
+    db.set_wal_hook(look)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over = True
+        bell.set()
+        thread.join()
+        db.wal_autocheckpoint(LONG)
