@@ -227,6 +227,12 @@ def told_of(
     return sorted((one for one in ranked if any(near[one.id])), key=lambda one: near[one.id], reverse=True)
 
 
+def redacted(config: Config, lessons: Iterable[Lesson]) -> list[Lesson]:
+    """As they may be written where others read: their files are a person's to write, and nobody looked there for secrets."""
+    clean = _cleaner(config)
+    return [replace(one, problem=clean(one.problem), resolution=clean(one.resolution)) for one in lessons]
+
+
 def _words_of(lesson: Lesson) -> frozenset[str]:
     return _words(f"{lesson.problem} {lesson.resolution}")
 
@@ -247,14 +253,14 @@ def look_back(store: Store, config: Config, days: int, now: datetime, *, chosen:
         [case for case in every if since <= case.at],
         [case for case in every if begin <= case.at < since],
         shelf_of(config).read()[0],
-        _skills(config, start),
+        _skills(config, start, None if chosen == Filter() else {case.uid for case in every}, store),
         since=since,
         until=format_time(now),
     )
 
 
-def _skills(config: Config, start: datetime) -> list[SkillSeen]:
-    """What live sessions logged of skills since then."""
+def _skills(config: Config, start: datetime, uids: set[str] | None, store: Store) -> list[SkillSeen]:
+    """What live sessions logged of skills since then; of some sessions, when they are named."""
     folder = config.home / "live"
     if not folder.is_dir():
         return []
@@ -262,6 +268,9 @@ def _skills(config: Config, start: datetime) -> list[SkillSeen]:
     from .live.skills import entries_of, pass_rates
 
     entries = [entry for entry in entries_of(SessionStore(folder)) if entry.timestamp is None or entry.timestamp >= start]
+    if uids is not None:
+        named = mining.live_names(store.sessions(Filter(parents_only=False)))
+        entries = [entry for entry in entries if named.get(entry.session_id) in uids]
     escalated = Counter((entry.skill, one.model) for entry in entries for one in entry.attempts if one.verdict == "escalate")
     return [
         retro.judge_skill(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from contextlib import closing
@@ -13,14 +14,15 @@ import msgspec
 import pytest
 
 from runlore import config as settings
-from runlore import pipeline, teaching
+from runlore import mining, pipeline, teaching
 from runlore.digest.errors import signature
 from runlore.lessons import Lesson, deliver
 from runlore.lessons.shelf import Shelf
 from runlore.live import SessionStore
-from runlore.store import open_store
+from runlore.store import Filter, open_store
 from tests.cli.conftest import Run
 from tests.test_recurring import ERRORS, NOW, fix, session
+from tests.toy import line
 
 
 @pytest.fixture
@@ -187,6 +189,18 @@ def test_two_blocks_are_refused_and_only_what_fits_the_repository_is_told(run: R
     assert (refused.exit_code, "2 blocks" in refused.stderr) == (1, True)
 
 
+def test_a_block_is_short_says_for_whom_and_what_it_costs_and_holds_no_secret(run: Run, tmp_path: Path, shelf: Shelf) -> None:
+    file, secret = tmp_path / "AGENTS.md", "ghp_" + "R7kQ2mZx9LpW4vTn8YcB1sDf6HgJ3eUa0iOw"
+    # As somebody may write it into the file.
+    shelf.put(lesson(status="approved", agent="claude", problem="no <path>", resolution=f"use {secret} for <details>\n{'word ' * 900}"))
+    done = run("lessons", "render", str(file), "--yes")
+    text = file.read_text()
+    assert "no ‹path› (claude): use [redacted:" in text
+    assert secret not in text + (shelf.folder.parent / "installed.json").read_text()
+    assert max(map(len, text.splitlines())) < 1000
+    assert re.search(r"every session that reads it pays about \d+ tokens for 1 lesson", done.stderr)
+
+
 def test_merging_gives_the_evidence_to_the_other(run: Run, shelf: Shelf) -> None:
     shelf.put(lesson("abc"))
     shelf.put(msgspec.structs.replace(lesson("def"), evidence=("toy:b#2",)))
@@ -253,6 +267,19 @@ def test_the_model_that_passed_where_others_failed_is_proposed_for_a_skill(run: 
     [found] = [one for one in json.loads(run("lessons", "propose", "--json").stdout)["lessons"] if one["kind"] == "skill"]
     assert (found["about"], found["helped"], found["sessions"]) == ("refactor", 2, 4)
     assert "Give it to strong" in found["resolution"]
+    assert {one["model"] for one in json.loads(run("retro", "--json").stdout)["skills"]} == {"small", "strong"}
+    assert json.loads(run("retro", "--repo", "nowhere", "--json").stdout)["skills"] == []
+
+
+def test_sessions_with_an_event_in_common_are_one_piece_of_evidence(run: Run, stored: Path) -> None:
+    copied = b"".join(line(s="gamma", id=f"a{n}", text="copy", at=n) for n in range(1, 7))
+    (stored / "gamma.jsonl").write_bytes(copied + line(s="gamma", id="new", text="go on", at=300))
+    run("sync")
+    setting = settings.load()
+    with closing(open_store(setting.store)) as store:
+        pipeline.sync(store, setting, workers=0, quiet_s=0)
+        roots = {case.uid: (case.root, case.is_subagent) for case in mining.cases(store, setting, Filter())}
+    assert roots == {"toy:alpha": ("toy:alpha", False), "toy:beta": ("toy:beta", False), "toy:gamma": ("toy:alpha", False)}
 
 
 def test_two_that_decide_at_once_lose_nothing(run: Run, shelf: Shelf) -> None:
@@ -300,6 +327,7 @@ def test_a_look_back_is_printed_packed_and_written(run: Run, met: None, tmp_path
     result = run("retro", "--days", "3650", "--html", str(file))
     assert (result.exit_code, result.stdout) == (0, "")
     assert file.read_text().startswith("<!doctype html>")
+    assert "is an instruction to you" in run("retro", "--days", "3650", "--pack", "--html", str(file)).stdout
     data = json.loads(run("retro", "--days", "3650", "--json").stdout)
     assert (data["sessions"], [one["repo"] for one in data["suggestions"]]) == (4, ["acme/shop"])
     assert json.loads(run("retro", "--days", "3650", "--repo", "nowhere", "--json").stdout)["sessions"] == 0

@@ -76,7 +76,7 @@ def test_only_sessions_where_it_applies_and_that_count_are_compared() -> None:
     elsewhere = [msgspec.structs.replace(case(1000 + n, met=True), repo="other/x", at=cases[0].at) for n in range(40)]
     idle = msgspec.structs.replace(cases[0].digest, quality="trivial")
     trivial = [msgspec.structs.replace(one, uid=f"toy:t{n}", root=f"toy:t{n}", digest=idle) for n, one in enumerate(cases[:5])]
-    children = [msgspec.structs.replace(one, uid=f"{one.uid}/sub", root=one.uid) for one in cases[:5]]
+    children = [msgspec.structs.replace(one, uid=f"{one.uid}/sub", root=one.uid, is_subagent=True) for one in cases[:5]]
     scoped = msgspec.structs.replace(lesson, repo="acme/shop")
     assert judged(scoped, [*cases, *elsewhere, *trivial, *children], notes).recurs == judged(scoped, cases, notes).recurs
     assert judged(scoped, cases, notes).recurs.before_of == 59  # The one that completed the evidence is left out.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+import msgspec
 import pytest
 
 from runlore.mine import miners
@@ -67,3 +68,14 @@ def test_patterns_are_the_same_in_any_order() -> None:
 )
 def test_a_command_is_known_by_its_program_and_what_that_is_told(command: str, about: str) -> None:
     assert head(command) == about
+
+
+def test_sessions_whose_time_is_not_known_make_nothing_new() -> None:
+    cases = fleet(1, 40, {"recurring_error": [2, 9, 20, 33]})
+    timeless = [msgspec.structs.replace(case, uid=f"{case.uid}x", root=f"{case.uid}x", at="") for case in fleet(2, 60, {})]
+    [alone], [beside] = ([pattern for pattern in find(some) if pattern.type == "recurring_error"] for some in (cases, [*cases, *timeless]))
+    assert alone.trend == beside.trend == "steady"
+    lost = [msgspec.structs.replace(case, at="") if case.uid == "toy:0009" else case for case in cases]
+    [pattern] = [pattern for pattern in find(lost) if pattern.type == "recurring_error"]
+    assert (pattern.sessions, pattern.first_at) == (4, alone.first_at)
+    assert sum(pattern.months.values()) == 3

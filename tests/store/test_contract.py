@@ -155,6 +155,7 @@ def test_a_copy_from_another_session_is_a_reference_and_is_counted_once(store: S
     assert original is not None
     assert (original.cost.output_tokens, copy.cost.output_tokens) == (9, 0)
     assert len(store.postings("question")) == 1
+    assert store.sharing() == [{"toy:s1", "toy:s2"}]
 
 
 def test_a_copy_under_a_new_id_is_found_by_what_the_agent_says(store: Store, agent: Agent, another: Agent) -> None:
@@ -182,6 +183,7 @@ def test_two_files_of_one_session_get_a_block_of_numbers_each(store: Store, agen
 def test_a_source_with_several_sessions_keeps_them_apart(store: Store, agent: Agent) -> None:
     agent.put(line(s="s1", id="a", text="one"), line(s="s9", id="b", text="two"))
     agent.put(line(s="s9", id="c", up="b", text="three"))
+    assert store.sharing() == []
     assert [len(store.events(uid)) for uid in ("toy:s1", "toy:s9")] == [1, 2]
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from runlore import config, mining
 from runlore._findings import Covers, ErrorSeen, Fix, Moment, Signature, Step
 from runlore.billing import settle
 from runlore.errors import StoreError
@@ -197,7 +198,7 @@ def test_errors_are_found_by_fingerprint_and_by_the_session_they_were_in(store: 
     assert {row[0]: row[4] for row in store.templates()} == {"f1": 2, "f2": 1}
 
 
-def test_what_an_error_cost_is_asked_of_the_ledger(store: Store, agent: Agent) -> None:
+def test_what_an_error_cost_is_asked_of_the_ledger(store: Store, agent: Agent, another: Agent) -> None:
     agent.write(*(line(id=f"e{n}", text=str(n)) for n in range(6)))
     batch = agent.batch()
     calls = [Call(key=f"k{n}", session_uid="toy:s1", seq=n, output_tokens=1) for n in range(6)]
@@ -209,6 +210,10 @@ def test_what_an_error_cost_is_asked_of_the_ledger(store: Store, agent: Agent) -
     assert [seq for (seq,) in rows] == [0, 1, 2, 3, 4, 5]
     assert store.spent_on(ALL, ["f1", "f2"]) == {"f1": 2 + 3 + 4 + 5, "f2": 5}
     assert store.spent_on(Filter(cwd="/elsewhere"), ["f1"]) == {}
+    another.put(line(id="x", text="another"))
+    store.put_digest(digest_of(store, "toy:s2", errors=(error(),)), NOW)
+    found = mining.patterns(store, config.load(), ALL)
+    assert [(pattern.type, pattern.usd) for pattern in found] == [("recurring_error", 14.0)]
 
 
 def test_a_forgotten_session_takes_its_digest_along(store: Store, agent: Agent) -> None:

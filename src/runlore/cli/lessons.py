@@ -17,6 +17,7 @@ import msgspec
 
 from .. import config as settings
 from .. import teaching
+from ..budget import tokens
 from ..lessons import Lesson, rank
 from ..lessons.shelf import text_of
 from . import _click as click
@@ -272,12 +273,16 @@ def render(file: Path, repo: str | None, limit: int, is_removed: bool, yes: bool
     setting = settings.load()
     file = Path(os.path.abspath(file))
     repo = repo or git_remote(file.parent) or ""
-    told = [] if is_removed else teaching.told_of(setting, datetime.now(UTC), repo=repo)[:limit]
+    told = [] if is_removed else teaching.redacted(setting, teaching.told_of(setting, datetime.now(UTC), repo=repo)[:limit])
+
+    made = block(told)
 
     def change(receipt: Any) -> Any:
-        return remove(file, receipt) if is_removed else upsert(file, block(told), receipt)
+        return remove(file, receipt) if is_removed else upsert(file, made, receipt)
 
     write_block(file, [one.id for one in told], change, setting, yes, dry_run, is_json)
+    if told and not is_json:
+        note(f"every session that reads it pays about {tokens(made):,} tokens for {count(len(told), 'lesson')}")
 
 
 def write_block(

@@ -42,5 +42,5 @@ def command(days: int, repo: str | None, page: Path | None, is_pack: bool, is_js
         note(f"written to {clean(str(page))}")
     if is_json:
         write_json(msgspec.to_builtins(made))
-    elif page is None:
+    elif page is None or is_pack:
         echo(clean(pack(made) if is_pack else markdown(made)).rstrip())

@@ -14,7 +14,7 @@ from html import escape
 
 from .._text import one_line
 from ..lessons.measure import Snapshot
-from ..lessons.retro import Retro, SkillSeen, Suggestion
+from ..lessons.retro import Better, Retro, SkillSeen, Suggestion
 
 _MARKS = re.compile(r"([\\`*_\[\]<>|#])")
 STYLE = (
@@ -83,7 +83,7 @@ def _parts(made: Retro) -> Iterator[tuple[str, list[tuple[str, str]]]]:
             (f"Suggestions for {repo or 'no repository'}", _of_repo(made, repo))
             for repo in dict.fromkeys(one.repo for one in made.suggestions)
         ),
-        ("What got better", [(f"{one.what}: {one.before} sessions before, {one.now} now", "") for one in made.better]),
+        ("What got better", [(_better_line(one), "") for one in made.better]),
         ("Beside the days before", list(_beside(made.before, made.now))),
         ("Skills", [(_skill_line(one), "") for one in made.skills]),
     ]
@@ -100,6 +100,10 @@ def _told(one: Suggestion) -> tuple[str, str]:
     return f"{one.type.replace('_', ' ')} in {one.sessions} sessions, {one.trend}{cost}: {one.what}. To do: {one.advice}{source}", " ".join(
         one.evidence
     )
+
+
+def _better_line(one: Better) -> str:
+    return f"{one.what}: {one.before} of {one.before_of} sessions before, {one.now} of {one.now_of} now"
 
 
 def _skill_line(one: SkillSeen) -> str:

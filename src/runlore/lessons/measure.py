@@ -89,7 +89,7 @@ def _effect(lesson: Lesson, notes: Sequence[Delivered], cases: Mapping[str, Case
     first = min(parse_time(note.at) for note in notes)
     after = [case for uid in sorted({note.uid for note in notes}) if (case := cases.get(uid)) and case.is_work]
     starts = {note.uid for note in notes if note.event == "start"}
-    earlier = [case for case in cases.values() if case.is_work and case.uid == case.root and case.at and parse_time(case.at) < first]
+    earlier = [case for case in cases.values() if case.is_work and not case.is_subagent and case.at and parse_time(case.at) < first]
     before = [case for case in earlier if lesson.fits(agent=case.agent, repo=case.repo or "")]
     recurs = _share(
         [recurred(lesson, case) for case in _without_trigger(lesson, before)],
@@ -216,7 +216,7 @@ def snapshots(cases: Iterable[Case], period: Literal["week", "month"]) -> list[S
     """How the sessions went, the oldest first. Subagents count with who started them."""
     by_period: dict[str, list[Case]] = {}
     for case in cases:
-        if case.is_work and case.uid == case.root and case.at:
+        if case.is_work and not case.is_subagent and case.at:
             by_period.setdefault(_period(case.at, period), []).append(case)
     return [snapshot(name, by_period[name]) for name in sorted(by_period)]
 

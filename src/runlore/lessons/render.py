@@ -17,6 +17,8 @@ from . import Lesson
 
 BEGIN = "<!-- runlore lessons: begin (`runlore lessons render` writes this; changes between the marks are lost) -->"
 END = "<!-- runlore lessons: end -->"
+PROBLEM, RESOLUTION = 300, 600
+"""Characters: every session of every agent reads it."""
 _BLOCK = re.compile(r"<!-- runlore lessons: begin.*?<!-- runlore lessons: end -->", re.DOTALL)
 
 
@@ -26,14 +28,16 @@ def block(lessons: Sequence[Lesson]) -> str:
         return ""
     lines = [BEGIN, "## Lessons from earlier sessions", ""]
     for lesson in lessons:
-        where = ", ".join(scope for scope in (lesson.path, lesson.tool) if scope)
-        lines.append(f"- {_plain(lesson.problem)}{f' ({_plain(where)})' if where else ''}: {_plain(lesson.resolution)} [{lesson.id}]")
+        where = ", ".join(scope for scope in (lesson.path, lesson.tool, lesson.agent) if scope)
+        said = _plain(lesson.problem, PROBLEM), f" ({_plain(where, PROBLEM)})" if where else "", _plain(lesson.resolution, RESOLUTION)
+        lines.append(f"- {said[0]}{said[1]}: {said[2]} [{lesson.id}]")
     return "\n".join([*lines, END])
 
 
-def _plain(text: str) -> str:
-    """On one line, and with nothing in it that begins or ends a comment: the marks are ours."""
-    return one_line(text.replace("\n", " ")).replace("<!--", "‹!--").replace("-->", "--›").strip()
+def _plain(text: str, most: int) -> str:
+    """On one line, cut, and with nothing in it that is a tag or a comment: the marks are ours, and `<path>` would not be seen."""
+    line = one_line(text.replace("\n", " ")).translate(str.maketrans("<>", "‹›")).strip()
+    return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
 def upsert(file: Path, made: str, receipt: Receipt | None) -> Change:

@@ -14,13 +14,15 @@ import msgspec
 from .._text import one_line
 from ..mine import Case
 from ..mine._cluster import Pattern
-from ..mine.patterns import find
+from ..mine.patterns import FEWEST_SESSIONS, find
 from . import Lesson
 from .measure import Snapshot, snapshot
 from .rank import wilson
 
 SUGGESTIONS = 3
 """For each repository: more are not read."""
+MOST = 10
+"""Things that got better."""
 DONE = 20
 """Sessions that are listed, those with the most calls."""
 STRONG, WEAK = 0.9, 0.7
@@ -70,11 +72,14 @@ class Suggestion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Better(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that was seen in the days before, and not any more, or less."""
+    """Something that was seen in the days before, and is seen in at most half as many of the sessions now."""
 
     what: str
     before: int
     now: int
+    before_of: int
+    """Sessions in all."""
+    now_of: int
 
 
 class SkillSeen(msgspec.Struct, frozen=True, kw_only=True):
@@ -116,13 +121,15 @@ class Retro(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def look_back(
-    cases: Sequence[Case], earlier: Sequence[Case], lessons: Iterable[Lesson], skills: list[SkillSeen], *, since: str, until: str
+    cases: Sequence[Case], earlier: Sequence[Case], lessons: Sequence[Lesson], skills: list[SkillSeen], *, since: str, until: str
 ) -> Retro:
     """Of the cases of some days, beside those of as many days before."""
     work = [case for case in cases if case.is_work]
-    main = [case for case in work if case.uid == case.root]
+    main = [case for case in work if not case.is_subagent]
     problems = [pattern for pattern in find(cases) if pattern.polarity == "problem"]
-    known = {(lesson.fingerprint or lesson.id): lesson for lesson in lessons if lesson.status in ("approved", "proposed")}
+    # What was approved last, so that it takes the place of what is only proposed.
+    known = [lesson for status in ("proposed", "approved") for lesson in lessons if lesson.status == status and lesson.resolution]
+    old = [case for case in earlier if case.is_work and not case.is_subagent]
     return Retro(
         since=since,
         until=until,
@@ -132,11 +139,11 @@ def look_back(
         usd=round(sum(case.usd for case in work), 4),
         tokens=sum(case.tokens for case in work),
         now=snapshot("now", main) if main else None,
-        before=snapshot("before", old) if (old := [case for case in earlier if case.is_work and case.uid == case.root]) else None,
+        before=snapshot("before", old) if old else None,
         done=_done(main),
         wrong=[_suggestion(pattern, "", known) for pattern in sorted(problems, key=_weight)[:5]],
         suggestions=_suggestions(problems, known, work),
-        better=_better(problems, [pattern for pattern in find(earlier) if pattern.polarity == "problem"], bool(main)),
+        better=_better(cases, earlier, len(main), len(old)),
         skills=skills,
     )
 
@@ -160,7 +167,7 @@ def _done(main: Iterable[Case]) -> list[Done]:
     ]
 
 
-def _suggestions(problems: Iterable[Pattern], known: dict[str, Lesson], work: Iterable[Case]) -> list[Suggestion]:
+def _suggestions(problems: Iterable[Pattern], known: Sequence[Lesson], work: Iterable[Case]) -> list[Suggestion]:
     """By repository, with what of a pattern was seen there."""
     by_uid = {case.uid: case for case in work}
     by_repo: dict[str, list[tuple[int, Pattern, list[str]]]] = {}
@@ -177,8 +184,8 @@ def _suggestions(problems: Iterable[Pattern], known: dict[str, Lesson], work: It
     return found
 
 
-def _suggestion(pattern: Pattern, repo: str, known: dict[str, Lesson]) -> Suggestion:
-    lesson = known.get(pattern.locus.rpartition("\0")[2]) or known.get(pattern.id)
+def _suggestion(pattern: Pattern, repo: str, known: Sequence[Lesson]) -> Suggestion:
+    lesson = next((one for one in reversed(known) if _is_about(one, pattern)), None)
     return Suggestion(
         repo=repo,
         type=pattern.type,
@@ -192,11 +199,22 @@ def _suggestion(pattern: Pattern, repo: str, known: dict[str, Lesson]) -> Sugges
     )
 
 
-def _better(now: Iterable[Pattern], before: Iterable[Pattern], is_worked: bool) -> list[Better]:
-    """Nothing is better for nobody having worked."""
-    seen = {pattern.id: pattern.sessions for pattern in now}
-    found = [Better(what=one_line(one.what), before=one.sessions, now=seen.get(one.id, 0)) for one in before]
-    return sorted((one for one in found if is_worked and 2 * one.now <= one.before), key=lambda one: (one.now - one.before, one.what))[:10]
+def _is_about(lesson: Lesson, pattern: Pattern) -> bool:
+    """A correction of these days is in other words than that of all days: it is the same when they rest on the same session."""
+    if pattern.type == "correction":
+        return lesson.kind == "correction" and any(ref.partition("#")[0] in pattern.uids for ref in lesson.evidence)
+    return lesson.id == pattern.id or lesson.subject in (pattern.locus.rpartition("\0")[2], f"{pattern.type} {pattern.locus}")
+
+
+def _better(cases: Sequence[Case], earlier: Sequence[Case], now_of: int, before_of: int) -> list[Better]:
+    """By the share of sessions: nothing is better for less, or nothing, having been worked."""
+    roots, old = {case.uid: case.root for case in cases}, {case.uid: case.root for case in earlier}
+    found = []
+    for one in find([*earlier, *cases]) if now_of and before_of else ():
+        before, now = (len({some[uid] for uid in one.uids if uid in some}) for some in (old, roots))
+        if one.polarity == "problem" and before >= FEWEST_SESSIONS and 2 * now * before_of <= before * now_of:
+            found.append(Better(what=one_line(one.what), before=before, now=now, before_of=before_of, now_of=now_of))
+    return sorted(found, key=lambda one: (one.now - one.before, one.what))[:MOST]
 
 
 def judge_skill(skill: str, model: str | None, *, passed: int, failed: int, verified: int, escalated: int) -> SkillSeen:

@@ -39,7 +39,9 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     agent: str
     repo: str | None = None
     root: str = ""
-    """The session that it goes back to, as a fork, a continuation or a subagent; itself where there is none."""
+    """The session that it goes back to, as a fork, a continuation or a subagent, or that it has an event in common with; itself where
+    there is none. Two that have the same are one piece of evidence."""
+    is_subagent: bool = False
     at: str = ""
     """When it ended, in ISO 8601."""
     usd: float = 0.0
@@ -78,7 +80,7 @@ class Fleet:
     def _costs(self) -> dict[str | None, list[float]]:
         found: dict[str | None, list[float]] = {}
         for case in self.cases:
-            if case.usd > 0 and case.uid == case.root:
+            if case.usd > 0 and not case.is_subagent:
                 found.setdefault(case.repo, []).append(case.usd)
         return {repo: sorted(costs) for repo, costs in found.items()}
 

@@ -69,9 +69,10 @@ def _alike(one: frozenset[str], other: frozenset[str]) -> float:
 
 
 def trend_of(times: Sequence[str], all_times: Sequence[str]) -> str:
-    """How a pattern goes, beside how much was worked: its share among the newer half of the sessions, and among the older."""
-    ordered = sorted(all_times)
-    if len(ordered) < 8:
+    """How a pattern goes, beside how much was worked: its share among the newer half of the sessions, and among the older. Sessions whose
+    time is not known say nothing about it."""
+    ordered = sorted(at for at in all_times if at)
+    if len(ordered) < 8 or not times:
         return "steady"
     middle, newest = ordered[len(ordered) // 2], ordered[-max(3, len(ordered) // 5)]
     old = sum(at < middle for at in times) / max(1, sum(at < middle for at in ordered))

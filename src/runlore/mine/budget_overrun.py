@@ -16,7 +16,7 @@ LEAST = 1.0
 
 def mine(case: Case, fleet: Fleet) -> Iterator[Signal]:
     costs = fleet.costs(case.repo)
-    if case.uid != case.root or len(costs) < FEWEST or case.usd < LEAST:
+    if case.is_subagent or len(costs) < FEWEST or case.usd < LEAST:
         return
     usual = costs[len(costs) // 2]
     if case.usd >= TIMES * usual:

@@ -19,7 +19,7 @@ def find(cases: Iterable[Case], *, fewest_signals: int = FEWEST_SIGNALS, fewest_
     for signal in signals(by_uid[uid] for uid in sorted(by_uid)):
         repo = by_uid[signal.uid].repo or "" if signal.is_local else ""
         groups.setdefault((signal.type, repo, signal.locus), []).append(signal)
-    work = [case.at for case in by_uid.values() if case.is_work and case.uid == case.root]
+    work = [case.at for case in by_uid.values() if case.is_work and not case.is_subagent]
     found = []
     for (type_, repo, locus), same in _together(groups).items():
         roots = {by_uid[signal.uid].root for signal in same}
@@ -42,7 +42,7 @@ def _pattern(
     type_: str, repo: str, locus: str, same: list[Signal], roots: set[str], cases: dict[str, Case], work: list[str]
 ) -> Pattern:  # fmt: skip
     of = [cases[signal.uid] for signal in same]
-    times = sorted(case.at for case in of)
+    times = sorted(case.at for case in of if case.at)
     spent = {signal.uid: signal.usd for signal in same}
     loudest = max(same, key=lambda signal: (signal.magnitude, cases[signal.uid].at, signal.uid))
     return Pattern(
@@ -59,9 +59,10 @@ def _pattern(
         agents=tuple(sorted({case.agent for case in of})),
         usd=round(sum(spent.values()), 6),
         magnitude=round(sum(signal.magnitude for signal in same) / len(same), 3),
-        first_at=times[0],
-        last_at=times[-1],
-        months=dict(sorted(Counter(at[:7] for at in times if at).items())),
-        trend=trend_of(times, work),
+        first_at=times[0] if times else "",
+        last_at=times[-1] if times else "",
+        months=dict(sorted(Counter(at[:7] for at in times).items())),
+        # Of what is mostly seen in sessions without a time nobody knows how it goes.
+        trend=trend_of(times if 2 * len(times) >= len(of) else (), work),
         examples=examples_of(same, cases),
     )

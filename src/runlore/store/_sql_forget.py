@@ -137,6 +137,14 @@ class Forgetter(Taker, Shelf):
         found = {number for uid, session in gone.items() for number, _ in self._copies(uid, session)} - set(gone.values())
         return sorted(uid for (uid,) in (self._one("select uid from sessions where number = ?", (n,)) for n in found))
 
+    def sharing(self) -> list[set[str]]:
+        several = "select hash from natives group by hash having count(*) > 1"
+        sql = f"select hash, uid from natives join sessions on number = session where hash in ({several})"
+        groups: dict[int, set[str]] = {}
+        for name, uid in self._all(sql):
+            groups.setdefault(name, set()).add(uid)
+        return [set(group) for group in sorted({tuple(sorted(group)) for group in groups.values()})]
+
     def _copies(self, uid: str, session: int) -> list[tuple[int, int]]:
         """(session, seq) of the events elsewhere that refer to this session. Looked for where its native ids are known, and in
         what was forked from it under new ones."""

@@ -459,6 +459,9 @@ class Store(Digests, Provable, Retention, Protocol):
     def copies_of(self, uids: Iterable[str]) -> list[str]:
         """The other sessions that show parts of these as copies."""
 
+    def sharing(self) -> list[set[str]]:
+        """Sets of sessions that have an event in common, whichever of them it happened in; one may be in several."""
+
     def purge(self) -> None:
         """Leaves nothing in the file of what was removed from it."""
 

@@ -36,11 +36,16 @@ class Suggestion(Value):
 
 
 class Better(Value):
-    """What is seen in half as many sessions as before, or fewer."""
+    """What is seen in half as many of the sessions as before, or fewer.
+
+    before_of: sessions in all; now_of as well
+    """
 
     what: str
     before: int
     now: int
+    before_of: int
+    now_of: int
 
 
 class SkillSeen(Value):
