@@ -34,10 +34,22 @@ BAR = 24
 
 # ── data ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 def row_data(row: Row) -> dict[str, Any]:
-    data = row._asdict()
-    units, unpriced, fuzzy = data.pop("units"), data.pop("unpriced"), data.pop("fuzzy")
-    data.update(total_tokens=row.total_tokens, usd=units / USD, unpriced=unpriced, fuzzy=fuzzy)
-    return data
+    key, calls, given, made, read, short_written, long_written, reasoning, searches, units, unpriced, fuzzy = row
+    return {
+        "key": key,
+        "calls": calls,
+        "input_tokens": given,
+        "output_tokens": made,
+        "cache_read_tokens": read,
+        "cache_write_5m_tokens": short_written,
+        "cache_write_1h_tokens": long_written,
+        "reasoning_tokens": reasoning,
+        "web_searches": searches,
+        "total_tokens": given + made + read + short_written + long_written,
+        "usd": units / USD,
+        "unpriced": unpriced,
+        "fuzzy": fuzzy,
+    }
 
 
 def as_data(store: Store, made: Report, rows: Sequence[Row], chosen: CallFilter, spent: Sequence[Spent]) -> dict[str, Any]:
@@ -45,8 +57,7 @@ def as_data(store: Store, made: Report, rows: Sequence[Row], chosen: CallFilter,
     if made.by in ("session", "subagent"):
         known = store.labels([row.key for row in rows if row.key])
         for data in found:
-            agent, title, repo = known.get(data["key"], (None, None, None))
-            data.update(title=title, agent=agent, repo=repo)
+            data["agent"], data["title"], data["repo"] = known.get(data["key"], (None, None, None))
     total = row_data(made.total)
     del total["key"]
     return {

@@ -195,5 +195,5 @@ def _day(offsets: Sequence[tuple[int, int]]) -> str:
 
 
 def _sum(row: Sequence[Any], keys: int) -> CallSum:
-    *counts, whole, rest, unpriced, fuzzy = row[keys:]
-    return CallSum(tuple(row[:keys]), *[*counts, whole * _PART + rest, unpriced, fuzzy])
+    whole, rest, unpriced, fuzzy = row[-4:]
+    return CallSum._make((row[:keys], *row[keys:-4], whole * _PART + rest, unpriced, fuzzy))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
 
@@ -56,7 +56,7 @@ class Row(NamedTuple):
 
     @property
     def total_tokens(self) -> int:
-        return self.input_tokens + self.output_tokens + self.cache_read_tokens + self.cache_write_tokens
+        return self.input_tokens + self.output_tokens + self.cache_read_tokens + self.cache_write_5m_tokens + self.cache_write_1h_tokens
 
 
 class Block(NamedTuple):
@@ -95,7 +95,7 @@ def report(
     elif by in ("day", "week", "month"):
         rows = _merged((_period(by, one.keys[0]), one) for one in store.sum_calls(["day"], chosen, _spans(store, zone, chosen)))
     else:
-        rows = _merged((one.keys[0], one) for one in store.sum_calls([by], chosen))
+        rows = [row_of(one.keys[0], one) for one in store.sum_calls([by], chosen)]
     rows = _ordered(rows, order or ("key" if by in _IN_TIME else "cost"))
     return Report(by=by, timezone=zone.name, rows=rows, total=total(rows))
 
@@ -123,7 +123,7 @@ def _merged(found: Iterable[tuple[str | None, CallSum]]) -> list[Row]:
 
 
 def row_of(key: str | None, one: CallSum) -> Row:
-    return Row(key, *one[1:])  # Both have the same sums in the same order, and there may be thousands.
+    return Row._make((key, *one[1:]))  # Both have the same sums in the same order, and there may be thousands.
 
 
 def row_of_call(one: Billed) -> Row:
@@ -136,15 +136,16 @@ def row_of_call(one: Billed) -> Row:
 
 
 def _ordered(rows: list[Row], order: str) -> list[Row]:
-    # Twice, because the first order stays where the second finds no difference: the same rows always come in the same order.
-    rows = sorted(rows, key=lambda row: (row.key is not None, row.key or ""))
-    if order == "key":
-        return rows
-    if order == "calls":
-        return sorted(rows, key=lambda row: -row.calls)
-    if order == "tokens":
-        return sorted(rows, key=lambda row: -row.total_tokens)
-    return sorted(rows, key=lambda row: (-row.units, -row.total_tokens))
+    """In the end by name: the same rows always come in the same order."""
+    return sorted(rows, key=lambda row: (*_RANKS[order](row), row.key is not None, row.key or ""))
+
+
+_RANKS: dict[str, Callable[[Row], tuple[int, ...]]] = {
+    "key": lambda _: (),
+    "calls": lambda row: (-row.calls,),
+    "tokens": lambda row: (-row.total_tokens,),
+    "cost": lambda row: (-row.units, -row.total_tokens),
+}
 
 
 def _period(by: str, ordinal: int | None) -> str | None:
