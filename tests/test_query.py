@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from runlore import config as config_module
-from runlore import pipeline, query
+from runlore import naming, pipeline, query
 from runlore.config import Config
 from runlore.errors import Ambiguous, ModelError, NotFound, StoreError
 from runlore.places import Places
@@ -114,15 +114,15 @@ def test_an_event_is_named_after_a_hash(name: str, parts: tuple[str, int | None]
 
 def test_short_ids_name_their_session_alone(store: Store) -> None:
     lines = store.sessions(Filter(parents_only=False))
-    short = dict(zip((line.uid for line in lines), query.short_ids(store, lines), strict=True))
+    short = dict(zip((line.uid for line in lines), naming.short_ids(store, lines), strict=True))
     assert short == {"toy:abcdefgh-1": "abcdefgh-1", "toy:abcdefgh-12": "abcdefgh-12", "toy:xyz": "xyz", "toy:xyz/agent-1": "xyz/agent-1"}
 
 
 def test_short_ids_are_the_same_among_few_and_among_many(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = store.sessions(Filter(parents_only=False))
-    few = query.short_ids(store, lines)
-    monkeypatch.setattr(query, "FEW", 0)
-    assert query.short_ids(store, lines) == few
+    few = naming.short_ids(store, lines)
+    monkeypatch.setattr(naming, "FEW", 0)
+    assert naming.short_ids(store, lines) == few
 
 
 def test_an_id_that_takes_half_a_screen_is_shown_as_a_handle_that_names_it(store: Store, toy: Toy, tmp_path: Path) -> None:
@@ -130,8 +130,8 @@ def test_an_id_that_takes_half_a_screen_is_shown_as_a_handle_that_names_it(store
     for uid in uids:
         Agent(store, toy, tmp_path / "long" / f"{uid[-1]}.jsonl").put(line(s=uid[4:], id=uid[-1], text="x"))
     lines = [found for found in store.sessions(Filter()) if found.uid in uids]
-    short = query.short_ids(store, lines)
-    assert max(map(len, short)) <= query.LONGEST_ID
+    short = naming.short_ids(store, lines)
+    assert max(map(len, short)) <= naming.LONGEST_ID
     assert [query.resolve(store, name) for name in short] == [found.uid for found in lines]
     with pytest.raises(NotFound):
         query.resolve(store, "+nobody")
@@ -140,21 +140,21 @@ def test_an_id_that_takes_half_a_screen_is_shown_as_a_handle_that_names_it(store
 def test_two_ids_that_differ_at_their_end_alone_leave_room_for_other_columns() -> None:
     ends = ("000000000001", "000000000002", "000000000002/agent-1")
     lines = [msgspec.convert(_line(f"toy:019f9000-0000-7000-8000-{end}"), SessionLine) for end in ends]
-    short = query.short_ids(None, lines[:2], is_all=True)  # type: ignore[arg-type]
+    short = naming.short_ids(None, lines[:2], is_all=True)  # type: ignore[arg-type]
     assert [len(name) for name in short] == [9, 9]
-    assert query._shortened([lines[2].uid], [line.uid for line in lines[:2]]) == [query.handle(lines[2].uid)]
+    assert naming._shortened([lines[2].uid], [line.uid for line in lines[:2]]) == [naming.handle(lines[2].uid)]
 
 
 def test_a_short_id_is_not_cut_a_letter_before_its_end() -> None:
     lines = [msgspec.convert(_line(f"toy:{name}"), SessionLine) for name in ("announced", "report-12", "weekly-report-12")]
-    assert query.short_ids(None, lines, is_all=True) == ["announced", "report-12", "weekly-r"]  # type: ignore[arg-type]
+    assert naming.short_ids(None, lines, is_all=True) == ["announced", "report-12", "weekly-r"]  # type: ignore[arg-type]
 
 
 def test_ids_that_begin_alike_are_made_longer_in_linear_time() -> None:
     lines = [msgspec.convert(_line(f"toy:session-{n:05}"), SessionLine) for n in range(3000)]
-    short = query.short_ids(None, lines, is_all=True)  # type: ignore[arg-type]
+    short = naming.short_ids(None, lines, is_all=True)  # type: ignore[arg-type]
     assert len(set(short)) == 3000
-    assert min(map(len, short)) >= query.SHORTEST_ID
+    assert min(map(len, short)) >= naming.SHORTEST_ID
 
 
 def _line(uid: str) -> dict[str, object]:

@@ -41,6 +41,7 @@ LAYERS = [
         "doctor",
         "live",
         "query",
+        "naming",
         "lending",
         "recurring",
         "search",

@@ -10,6 +10,13 @@ from collections.abc import Mapping
 
 FILE = "config.toml"
 
+SYNCED = "synced"
+"""The file whose time is that of the last whole sync of this machine: touching it is all that an idle sync writes. It is empty
+unless that sync found something that could not be read."""
+
+FRESH_S = 86_400
+"""Transcripts that a sync so long ago could have read are stored, however old they are."""
+
 
 def home_folder(env: Mapping[str, str] = os.environ) -> str:
     return os.path.abspath(os.path.expanduser(env.get("RUNLORE_HOME") or "~/.runlore"))
@@ -24,6 +31,15 @@ def has_config(env: Mapping[str, str] = os.environ) -> bool:
     except OSError:
         return True
     return True
+
+
+def is_fresh(now_s: float) -> bool:
+    """Whether the last sync is no longer ago than that, and could read everything."""
+    try:
+        mark = os.stat(os.path.join(home_folder(), SYNCED))
+    except OSError:
+        return False
+    return mark.st_size == 0 and now_s - mark.st_mtime < FRESH_S
 
 
 def usual_store(env: Mapping[str, str] = os.environ) -> str:

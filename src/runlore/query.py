@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from bisect import bisect_left
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 from itertools import islice
@@ -14,33 +12,18 @@ from pathlib import Path
 import msgspec
 
 from ._findings import DIGEST_VERSION
-from ._hash import blake2b
+from ._home import FRESH_S, SYNCED
 from ._text import clean
 from .adapters import Adapter, Source
 from .config import Config, Quality
 from .errors import Ambiguous, ModelError, NotFound, ReadError, RunloreError
 from .model import BLOCK, Digest, Session, SessionEvent, format_time, parse_time
+from .naming import HANDLE, handle, names
 from .store import FORGOTTEN, Filter, SessionLine, SourceState, Store
 from .timeline import Branch, Seen, ToolCall, branches, pairs, seen_by_model
 
-SHORTEST_ID = 8
-"""Of the ids in a listing: that many are remembered at a glance, and unique among ten thousand random ones."""
-
-WHOLE_ID = 12
-"""One that people gave, like `report-12`, is better whole than cut a letter before its end."""
-
-LONGEST_ID, LONGEST_OWN = 40, 20
-"""What is longer, however much of it is needed, is shown as a handle: two that end differently would take all other columns from a table.
-The second is for the session's own part of a subagent's name."""
-
-HANDLE = "+"
-"""Shells leave it as it is."""
-
 CHOICE, TITLE = 4, 40
 """Of the sessions that a name may mean, so many are told, with so much of their titles."""
-
-FEW = 1000
-"""Sessions to list: for so many we ask one by one which others begin alike."""
 
 LOOKED_AT, FIRST_RECORDS, LONG_RECORD = 5, 20, 20_000
 """Of an agent's sources, of the records in one, and of the bytes in a record: where its version is looked for."""
@@ -114,43 +97,6 @@ def get(store: Store, uid: str) -> Session:
     return session
 
 
-def short_ids(store: Store, lines: Sequence[SessionLine], *, is_all: bool = False) -> list[str]:
-    """Of each line, the shortest beginning of its native id that names it alone. `is_all` when there are no other lines."""
-    uids = [line.uid for line in lines]
-    return _shortened(uids, uids if is_all else _beside(store, uids))
-
-
-def _shortened(uids: Sequence[str], others: Iterable[str]) -> list[str]:
-    """Of each uid, the shortest beginning of its native id that is not how another of these begins."""
-    everyone = sorted(uid.partition(":")[2] for uid in others)
-    alike = Counter(native[:SHORTEST_ID] for native in everyone)
-    short = []
-    for uid in uids:
-        above, slash, below = uid.partition(":")[2].partition("/")
-        length = SHORTEST_ID if len(above) > WHOLE_ID else len(above)
-        if alike[above[:SHORTEST_ID]] > 1:
-            at = bisect_left(everyone, above)
-            beside = everyone[max(0, at - 1) : at] + everyone[at + 1 : at + 2]
-            while length < len(above) and any(other.startswith(above[:length]) for other in beside):
-                length += 1
-        name = f"{above[:length]}{slash}{below}"
-        short.append(name if length <= LONGEST_OWN and len(name) <= LONGEST_ID else handle(uid))
-    return short
-
-
-def handle(uid: str) -> str:
-    """A short name for a session whose id takes up half of a screen: some agents name a session after all that it was given."""
-    return HANDLE + blake2b(uid.encode("utf-8", "replace"), digest_size=4).hexdigest()
-
-
-def _beside(store: Store, uids: Sequence[str]) -> Iterable[str]:
-    """The uids that begin like these, or simply all. Among 10,000 asking for 50 takes 0.5 ms and for all 30 ms."""
-    if len(uids) > FEW:
-        return store.uids(Filter())
-    begins = {uid.partition(":")[2][:SHORTEST_ID].partition("/")[0] for uid in uids}
-    return {uid for begin in begins for uid in store.uids(Filter(name=begin))}
-
-
 def with_subagents(store: Store, uids: Iterable[str]) -> list[SessionLine]:
     """These sessions, and every subagent that they or their subagents started."""
     chosen: set[str] = set()
@@ -219,11 +165,6 @@ def transcript(store: Store, uid: str) -> Transcript:
         children=children,
         names=names(store, [uid, *filter(None, [session.parent_uid]), *(child.uid for child in children)]),
     )
-
-
-def names(store: Store, uids: Sequence[str]) -> dict[str, str]:
-    """Of each uid the short id that names it alone."""
-    return dict(zip(uids, _shortened(uids, _beside(store, uids)), strict=True))
 
 
 def digest(store: Store, uid: str, limits: Quality) -> Digest | None:
@@ -336,9 +277,8 @@ class Risk(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def synced_mark(config: Config) -> Path:
-    """The file whose time is that of the last whole sync of this machine: touching it is all that an idle sync writes. It is
-    empty unless that sync found something that could not be read."""
-    return config.home / "synced"
+    """See `SYNCED`."""
+    return config.home / SYNCED
 
 
 def last_sync(config: Config) -> datetime | None:
@@ -358,7 +298,7 @@ def sources_at_risk(store: Store, config: Config, now: datetime) -> list[Risk]:
     day ago.
     """
     synced = last_sync(config) if _could_read_all(config) else None
-    if synced is not None and now - synced < timedelta(days=1):
+    if synced is not None and (now - synced).total_seconds() < FRESH_S:
         return []
     from . import adapters, pipeline
     from .places import Places

@@ -142,7 +142,7 @@ def test_a_bug_is_one_line_that_says_so(run: Run, monkeypatch: pytest.MonkeyPatc
     def broken(*args: object, **kwargs: object) -> None:
         raise ZeroDivisionError("division\nby zero")
 
-    monkeypatch.setattr("runlore.config.load", broken)
+    monkeypatch.setattr("runlore.cli.ls.open_soon", broken)
     result = run("ls")
     assert result.exit_code == 1
     assert result.stderr.startswith("runlore: this is a bug")
@@ -191,7 +191,7 @@ def test_an_error_of_the_machine_is_not_called_a_bug(run: Run, monkeypatch: pyte
     def fail_so() -> None:
         raise error
 
-    monkeypatch.setattr("runlore.config.load", fail_so)
+    monkeypatch.setattr("runlore.cli.ls.open_soon", fail_so)
     assert run("ls").stderr == f"runlore: {told}\n"
 
 
@@ -206,7 +206,7 @@ def test_escapes_in_an_error_do_not_reach_the_terminal(run: Run, monkeypatch: py
     def fail() -> None:
         raise RunloreError("bad \x1b[31mpath\x07\nsecond line")
 
-    monkeypatch.setattr("runlore.config.load", fail)
+    monkeypatch.setattr("runlore.cli.ls.open_soon", fail)
     assert run("ls").stderr == "runlore: bad path second line\n"
 
 
@@ -214,7 +214,7 @@ def test_an_interrupt_ends_quietly_with_130(run: Run, monkeypatch: pytest.Monkey
     def interrupt() -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("runlore.config.load", interrupt)
+    monkeypatch.setattr("runlore.cli.ls.open_soon", interrupt)
     result = run("ls")
     assert (result.exit_code, result.stdout, result.stderr) == (130, "", "")
 

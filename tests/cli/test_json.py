@@ -483,7 +483,7 @@ def test_a_bug_has_a_code_as_well(run: Run, monkeypatch: pytest.MonkeyPatch) -> 
     def broken() -> None:
         raise ZeroDivisionError("by zero")
 
-    monkeypatch.setattr("runlore.config.load", broken)
+    monkeypatch.setattr("runlore.cli.ls.open_soon", broken)
     assert error(run, "ls", "--json")[1]["code"] == "bug"
 
 

@@ -130,6 +130,7 @@ def test_an_error_is_told_in_the_same_way(
     def fail(*_: object, **__: object) -> None:
         raise error
 
+    Path(os.environ["RUNLORE_HOME"], "config.toml").touch()
     monkeypatch.setattr("runlore.config.load", fail)
     one = run(*words.split())
     other = CliRunner().invoke(cli, words.split(), prog_name="runlore")
@@ -168,14 +169,25 @@ def test_a_list_and_a_report_import_nothing_heavy(stored: Path, words: str) -> N
     assert sorted(imported(words) & {*HEAVY, "runlore.pipeline", "runlore.store.pieces", "runlore.store.sqlite", "zstandard"}) == []
 
 
-@pytest.mark.parametrize("words", ["usage", "usage --json", "usage --by model", "usage --by block --json", "usage --statusline"])
+SLOW = {"pathlib", "runlore.config", "runlore.model", "runlore.query", "runlore.store.contract"}
+"""Together they take as long as the report itself."""
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["usage", "usage --json", "usage --by model", "usage --by session", "usage --by block --json", "usage --statusline"],
+)
 def test_a_report_does_without_what_takes_longer_than_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str) -> None:
     store = open_ledger(tmp_path)
     keep(store, [call("k1")])
     store.close()
     monkeypatch.setenv("RUNLORE_HOME", str(tmp_path))
-    slow = {"json", "msgspec", "pathlib", "re", "typing", "runlore.config", "runlore.model", "runlore.query", "runlore.store.contract"}
-    assert sorted(imported(words) & slow) == []
+    assert sorted(imported(words) & {*SLOW, "json", "msgspec", "re", "typing"}) == []
+
+
+@pytest.mark.parametrize("words", ["ls", "ls --json", "ls --all"])
+def test_a_list_does_without_most_of_it(stored: Path, words: str) -> None:
+    assert sorted(imported(words) & {*SLOW, "json"}) == []
 
 
 def test_a_sync_with_nothing_new_imports_nothing_heavy(stored: Path) -> None:

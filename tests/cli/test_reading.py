@@ -18,7 +18,7 @@ from runlore import config, query
 from runlore.adapters import Facts
 from runlore.cli import show
 from runlore.model import Session, SessionEvent
-from runlore.query import last_sync
+from runlore.query import synced_mark
 from tests.cli.conftest import Run
 from tests.toy import Toy, line
 
@@ -95,7 +95,8 @@ def test_ls_warns_of_transcripts_that_are_soon_deleted_and_not_stored(
     run: Run, stored: Path, toy: Toy, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Toy, "keeps_days", 30, raising=False)
-    monkeypatch.setattr("runlore.query.last_sync", lambda config: None)
+    mark = synced_mark(config.load())
+    os.utime(mark, (0, 0))
     assert "warning" not in run("ls").stderr
     late = stored / "late.jsonl"
     late.write_bytes(line(s="late", id="x", text="hello"))
@@ -103,8 +104,10 @@ def test_ls_warns_of_transcripts_that_are_soon_deleted_and_not_stored(
     result = run("ls")
     assert "warning: 1 transcript of Toy will soon be deleted by it (after 30 days) and is not stored" in result.stderr
     assert "warning" not in result.stdout
-    monkeypatch.setattr("runlore.query.last_sync", last_sync)
+    mark.touch()
     assert "warning" not in run("ls").stderr, "a sync was just now"
+    mark.write_text("1\n")
+    assert "warning" in run("ls").stderr, "it could not read everything"
 
 
 # ── show ─────────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from .. import query
+from .. import naming
 from ..recurring import KnownFix, Recurring
 from ..store import Store
 from ._out import clean, fit, one_line, paint, screen
@@ -53,7 +53,7 @@ def fix_data(fix: KnownFix) -> dict[str, Any]:
 def names_of(store: Store, errors: Sequence[Recurring]) -> dict[str, str]:
     """Short names of all sessions that are spoken of."""
     uids = [uid for error in errors for uid in (error.last_uid, *(fix.uid for fix in error.fixes))]
-    return query.names(store, list(dict.fromkeys(uids))) if uids else {}
+    return naming.names(store, list(dict.fromkeys(uids))) if uids else {}
 
 
 def when(at: str | None) -> str:

@@ -95,10 +95,10 @@ def as_table(store: Store, made: Report, rows: Sequence[Row], zone: usage.Zone) 
 
 def names(store: Store, by: str, rows: Sequence[Row], zone: usage.Zone) -> list[str]:
     if by in ("session", "subagent"):
-        from .. import query
+        from .. import naming
 
         known = store.labels([row.key for row in rows if row.key])
-        ids = query.names(store, list(known))
+        ids = naming.names(store, list(known))
         return [f"{ids[row.key]} {one_line(known[row.key][1])}" if row.key in ids else one_line(row.key) or "?" for row in rows]
     if by == "block":
         return [block_name(row.key, zone) for row in rows]

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from .. import query, trace
+from .. import naming, query, trace
 from ..errors import NotFound
 from ..search import QueryError
 from ..store import Store
@@ -64,7 +64,7 @@ def as_data(sha: str, answer: trace.CommitAnswer) -> dict[str, Any]:
 
 def as_lines(store: Store, answer: trace.CommitAnswer) -> Iterator[str]:
     sessions = [found.session for found in answer.found]
-    names = query.short_ids(store, sessions)
+    names = naming.short_ids(store, sessions)
     before: bool | None = None
     for found, name, head in zip(answer.found, names, heads(sessions, names), strict=True):
         if found.is_made != before:

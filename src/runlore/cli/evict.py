@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from .. import config, query, retain
+from .. import config, naming, query, retain
 from .. import store as stores
 from ..errors import NotFound
 from ..evicting import let_go
@@ -64,7 +64,7 @@ def command(
         if not is_back:
             chosen = Chosen(uids, soft or setting.retain.soft_bytes, days or setting.retain.max_age_days, is_forced)
             plan = chosen.plan(store)
-            names = query.names(store, [weight.uid for weight in plan.sessions[:MOST_LINES]])
+            names = naming.names(store, [weight.uid for weight in plan.sessions[:MOST_LINES]])
     if is_back:
         bring_back(setting, uids, is_json)
         return

@@ -12,7 +12,7 @@ import re
 import sys
 from typing import Any
 
-from .. import query, trace
+from .. import naming, query, trace
 from ..errors import NotFound
 from ..search import QueryError
 from ..store import Store
@@ -71,7 +71,7 @@ def as_data(answer: trace.FileAnswer) -> dict[str, Any]:
 
 def as_table(store: Store, answer: trace.FileAnswer) -> list[str]:
     sessions = [found.session for found in answer.found]
-    names = query.short_ids(store, sessions)
+    names = naming.short_ids(store, sessions)
     columns = [
         Column("LAST", [f"{name}#{found.last_seq}" for name, found in zip(names, answer.found, strict=True)]),
         Column("AGENT", [session.agent for session in sessions], leaves=3),

@@ -7,13 +7,20 @@ from __future__ import annotations
 import sys
 from datetime import UTC, datetime
 
-from .. import query
+from .. import naming
+from .._home import is_fresh
 from ..errors import NotFound
-from ..store import Filter, SessionLine, Store
+from ..store import Filter
 from . import _click as click
-from ._options import as_json_list, filters, is_paged, no_pager, open_store, skipped
+from ._options import as_json_list, filters, is_paged, no_pager, open_soon, skipped
 from ._out import Column, note, one_line, page, paint, screen, table, warn, write_json
 from ._words import ago, brief, count, short
+
+TYPE_CHECKING = False  # As in `typing`, which is not imported for this alone.
+
+if TYPE_CHECKING:
+    from ..config import Config
+    from ..store import SessionLine, Store
 
 SORTS = ("ended", "started", "events", "errors", "tokens", "duration", "cost")
 
@@ -27,7 +34,7 @@ SORTS = ("ended", "started", "events", "errors", "tokens", "duration", "cost")
 @as_json_list
 @click.pass_context
 def command(ctx: click.Context, chosen: Filter, sort: str, limit: int, is_all: bool, is_json: bool) -> None:
-    with open_store() as (store, config):
+    with open_soon() as (store, config):
         lines = store.sessions(chosen, sort=sort, limit=None if is_all else limit + skipped())
         if is_json:
             write_json(lines)
@@ -37,11 +44,20 @@ def command(ctx: click.Context, chosen: Filter, sort: str, limit: int, is_all: b
                 note(paint(f"{limit} of {count(total, 'session')}{beside(store, chosen, total)}; --all shows them all", "dim", sys.stderr))
         if not lines:
             explain_nothing(store, is_json)
-        for risk in query.sources_at_risk(store, config, datetime.now(UTC)):
-            warn(
-                f"{count(risk.sources, 'transcript')} of {risk.label} will soon be deleted by it (after {risk.keeps_days} days) and "
-                f"{'is' if risk.sources == 1 else 'are'} not stored; `runlore sync` does that, or says what is in the way"
-            )
+        now = datetime.now(UTC)
+        if not is_fresh(now.timestamp()):
+            warn_of_risks(store, config, now)
+
+
+def warn_of_risks(store: Store, config: Config | None, now: datetime) -> None:
+    from .. import config as settings
+    from .. import query
+
+    for risk in query.sources_at_risk(store, config or settings.load(), now):
+        warn(
+            f"{count(risk.sources, 'transcript')} of {risk.label} will soon be deleted by it (after {risk.keeps_days} days) and "
+            f"{'is' if risk.sources == 1 else 'are'} not stored; `runlore sync` does that, or says what is in the way"
+        )
 
 
 def beside(store: Store, chosen: Filter, total: int) -> str:
@@ -54,7 +70,9 @@ def explain_nothing(store: Store, is_json: bool) -> None:
     """No session is an answer, and no session at all is a store that nobody filled: whatever is asked of that fails."""
     total = store.count(Filter(parents_only=False))
     if not total:
-        raise NotFound(query.EMPTY)
+        from ..query import EMPTY
+
+        raise NotFound(EMPTY)
     if not is_json:
         note(f"no session matches; {count(total, 'session')} are stored, `runlore ls` shows the latest")
 
@@ -64,7 +82,7 @@ def as_table(store: Store, lines: list[SessionLine], *, is_whole: bool = False) 
     now = datetime.now(UTC)
     repos = [one_line(line.repo).rpartition("/")[2] for line in lines]
     columns = [
-        Column("ID", query.short_ids(store, lines, is_all=is_whole)),
+        Column("ID", naming.short_ids(store, lines, is_all=is_whole)),
         Column("AGENT", [line.agent for line in lines], leaves=7),
         Column("WHEN", [ago(datetime.fromisoformat(line.ended_at), now) if line.ended_at else "?" for line in lines]),
         Column("TIME", [brief(line.wall_clock_s) for line in lines], right=True, leaves=4),

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from .. import mining, query
+from .. import mining, naming, query
 from ..errors import NotFound
 from ..mine import miners
 from ..mine._cluster import Pattern
@@ -40,7 +40,7 @@ def command(ctx: click.Context, chosen: Filter, types: tuple[str, ...], least: i
         found = mining.patterns(store, setting, chosen._replace(parents_only=False), fewest=least)
         found = [pattern for pattern in found if not types or pattern.type in types]
         shown = found[: limit + skipped()]
-        names = {} if is_json else query.names(store, sorted({query.split_name(one)[0] for pattern in shown for one in examples(pattern)}))
+        names = {} if is_json else naming.names(store, sorted({query.split_name(one)[0] for pattern in shown for one in examples(pattern)}))
     if is_json:
         write_json([as_data(pattern) for pattern in shown])
         return

@@ -19,7 +19,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
-from .. import query
+from .. import naming, query
 from .. import search as engine
 from ..config import Config
 from ..store import Store
@@ -121,7 +121,7 @@ def as_data(text: str, answer: engine.Answer, hints: Sequence[str], limit: int, 
 
 def as_lines(store: Store, answer: engine.Answer, limit: int, is_flat: bool) -> list[str]:
     sessions = [hit.session for hit in answer.hits]
-    names = query.short_ids(store, sessions)
+    names = naming.short_ids(store, sessions)
     if is_flat:
         name_of = {session.uid: name for session, name in zip(sessions, names, strict=True)}
         chosen = flat(answer, limit)

@@ -11,7 +11,7 @@ from typing import Literal
 
 import msgspec
 
-from .. import query
+from .. import naming, query
 from ..errors import NotFound
 from ..model import CALL_KINDS, USD, Session, SessionEvent
 from ..store import Filter, SessionLine, Store
@@ -98,7 +98,7 @@ def outline(store: Store, uid: str, branch: int | None = 0) -> Outline:
         blocks=blocks_of(shown, lines if branch is not None else [], children, turns),
         turns=turns,
         children=children,
-        names=query.names(store, [uid, *filter(None, [session.parent_uid]), *children]),
+        names=naming.names(store, [uid, *filter(None, [session.parent_uid]), *children]),
     )
 
 

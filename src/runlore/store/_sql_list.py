@@ -59,7 +59,7 @@ class Lister(Speaker):
     def sessions(self, chosen: Filter, *, sort: str = "ended", limit: int | None = None, offset: int = 0) -> list[SessionLine]:
         where, bindings = self._where(chosen)
         sql = f"select {LINE} from sessions {where} order by {SORTS[sort]} desc nulls last, uid limit ? offset ?"
-        from . import SessionLine
+        from .line import SessionLine
 
         return [SessionLine(*row) for row in self._all(sql, (*bindings, _high(limit), offset))]
 
@@ -88,7 +88,7 @@ class Lister(Speaker):
     def lines(self, numbers: Sequence[int]) -> dict[int, SessionLine]:
         sql = f"select number, {LINE} from carray(?) c join sessions on number = c.value"
         rows = self._all(sql, (self.ids(numbers),)) if numbers else []
-        from . import SessionLine
+        from .line import SessionLine
 
         return {number: SessionLine(*line) for number, *line in rows}
 

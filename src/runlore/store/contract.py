@@ -18,6 +18,7 @@ from ..model import Call, Digest, Session, SessionEvent
 from ..timeline import Tally
 from .asked import CallFilter, CallSum, Filter
 from .digests import Digests
+from .line import SessionLine as SessionLine
 from .proving import Provable
 from .retention import Retention
 
@@ -208,41 +209,6 @@ class Put(msgspec.Struct, kw_only=True):
     forgotten: int = 0
     overtaken: int = 0
     """Sessions that have turned out to hold copies of what this batch brought: they are to be derived again."""
-
-
-class SessionLine(msgspec.Struct, frozen=True, gc=False):
-    """A session as a listing shows it: plain data, ten thousand of them in a few milliseconds."""
-
-    uid: str
-    agent: str
-    title: str | None
-    repo: str | None
-    domain: str | None
-    cwd: str | None
-    branch: str | None
-    model: str | None
-    started_at: str | None
-    ended_at: str | None
-    outcome: str
-    task_ref: str | None
-    machine: str | None
-    parent_uid: str | None
-    relation: str | None
-    events: int
-    errors: int
-    turns: int
-    retries: int
-    wall_clock_s: float
-    input_tokens: int
-    output_tokens: int
-    cache_read_tokens: int
-    cache_write_tokens: int
-    usd: float | None
-    source_path: str | None
-    source_bytes: int
-    source_missing_at: str | None
-    ingested_at: str | None
-    quality: str | None = None
 
 
 class SegmentEvent(msgspec.Struct, frozen=True, gc=False):

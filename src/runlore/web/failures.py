@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from .. import query, recurring
+from .. import naming, query, recurring
 from ..errors import NotFound
 from ..recurring import Answer, Recurring
 from ..store import Filter, Store
@@ -67,7 +67,7 @@ def one(request: Request) -> Response:
         error, met = known(store, request.path_params["fingerprint"])
         titles = store.labels([row.uid for row in met[:MET]])
         return render(
-            request, "fault.html", error=error, met=met[:MET], titles=titles, names=query.names(store, [fix.uid for fix in error.fixes])
+            request, "fault.html", error=error, met=met[:MET], titles=titles, names=naming.names(store, [fix.uid for fix in error.fixes])
         )
 
 

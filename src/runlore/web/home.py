@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from .. import query, usage
+from .. import naming, query, usage
 from .._words import count, short
 from ..config import Config
 from ..export.pages import usd
@@ -128,7 +128,7 @@ def page(request: Request) -> Response:
             "home.html",
             home=found,
             errors=[error for error in errors if error.trend != "gone"][:ERRORS] or errors[:ERRORS],
-            names=query.names(store, [one.session.uid for one in found.active]),
+            names=naming.names(store, [one.session.uid for one in found.active]),
             is_tokens=is_tokens,
             chart=chart,
             chart_calls=bool(found.daily_tokens.names),

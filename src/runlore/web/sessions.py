@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from .. import query
+from .. import naming, query
 from .. import search as engine
 from ..errors import ModelError
 from ..store import Filter, SessionLine, Store
@@ -136,7 +136,7 @@ def unfinished(text: str) -> str:
 
 def _found(store: Store, wanted: Asked, lines: list[SessionLine], total: int, remarks: Sequence[str] = ()) -> Found:
     pages = max(1, -(-min(total, FARTHEST) // (FOUND if wanted.text else SHOWN)))
-    names = query.short_ids(store, lines)
+    names = naming.short_ids(store, lines)
     return Found(lines=lines, names=names, hits={}, total=total, page=wanted.page, pages=pages, remarks=list(remarks), seconds=0.0)
 
 

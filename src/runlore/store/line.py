@@ -1,0 +1,40 @@
+"""A session as lists show it: apart from the other values, which a list does not need."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class SessionLine(msgspec.Struct, frozen=True, gc=False):
+    """A session as a listing shows it: plain data, ten thousand of them in a few milliseconds."""
+
+    uid: str
+    agent: str
+    title: str | None
+    repo: str | None
+    domain: str | None
+    cwd: str | None
+    branch: str | None
+    model: str | None
+    started_at: str | None
+    ended_at: str | None
+    outcome: str
+    task_ref: str | None
+    machine: str | None
+    parent_uid: str | None
+    relation: str | None
+    events: int
+    errors: int
+    turns: int
+    retries: int
+    wall_clock_s: float
+    input_tokens: int
+    output_tokens: int
+    cache_read_tokens: int
+    cache_write_tokens: int
+    usd: float | None
+    source_path: str | None
+    source_bytes: int
+    source_missing_at: str | None
+    ingested_at: str | None
+    quality: str | None = None
