@@ -90,7 +90,9 @@ def agents_page() -> str:
         days = f"{adapter.keeps_days} days" if adapter.keeps_days else ""
         cells = (adapter.label, f"`{name}`", roots, variables, days, ", ".join(adapters.lacks(adapter)), about)
         rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
-    return _page("Agents", "The agents whose sessions runlore reads. It never writes to their files.", ["\n".join(rows)])
+    left_out = [f"- {label}: {why}." for label, why in adapters.LEFT_OUT.items()]
+    parts = ["\n".join(rows), "\n".join(["Not read:", "", *left_out])]
+    return _page("Agents", "The agents whose sessions runlore reads. It never writes to their files.", parts)
 
 
 def schema_page() -> str:

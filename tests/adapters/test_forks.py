@@ -11,7 +11,15 @@ from runlore.store import open_store
 from runlore.testing import iter_fixtures
 
 FIXTURES = Path(__file__).parent / "fixtures"
-FORKS = {"openclaude": "claude", "kilo": "opencode", "mimocode": "opencode", "omp": "pi", "traex": "codex", "roo": "cline"}
+FORKS = {
+    "openclaude": "claude",
+    "kilo": "opencode",
+    "mimocode": "opencode",
+    "omp": "pi",
+    "traex": "codex",
+    "roo": "cline",
+    "opencode_go": "crush",
+}
 COMMANDS = {"mimocode": "mimo"}
 """Where the program is not called as we call the agent."""
 

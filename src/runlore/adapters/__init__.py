@@ -33,6 +33,14 @@ if TYPE_CHECKING:
 
 GROUP = "runlore.adapters"
 
+LEFT_OUT = {
+    "QClaw": "there is neither a sample nor a first-hand description of what it writes",
+    "Factory Droid": "its sessions are known second-hand, and from fixtures that others made",
+    "Kiro": "one real session of its CLI is at hand, none of its editor",
+    "OpenHands": "its layouts of before 2026 are known second-hand",
+}
+"""Agents that people use and that are not read, by label, and why: nothing is guessed."""
+
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
     """A file or a database of an agent, as `discover` found it."""

@@ -33,7 +33,7 @@ from ._sqlite_sessions import UNIT, SqliteSessions
 if TYPE_CHECKING:
     import apsw
 
-FILE = "crush.db"
+DEEP = 8  # Folders between a root and a database, where a root is one that projects lie in.
 STALE_S = 3600  # A message that has not changed for so long is not being written any more.
 SMALL = 4 << 20  # Bytes of the list of projects.
 
@@ -44,9 +44,11 @@ class Adapter(SqliteSessions):
     version = 1
     roots: tuple[str, ...] = ("$CRUSH_GLOBAL_DATA", "$XDG_DATA_HOME/crush", "~/.local/share/crush", "~/AppData/Local/crush")
     lacks = ("tokens of a request",)
+    folder, file = ".crush", "crush.db"
+    """What a project's folder has, and in that."""
 
     def databases(self, root: str, refused: list[ReadError]) -> Iterable[str]:
-        return [*_listed(root), *_paths(root, (FILE,), refused)]
+        return [*_listed(root, self.file), *_paths(root, (self.file,), refused, DEEP)]
 
     def found(self, db: apsw.Connection, only: str | None) -> Iterator[tuple[str, int, int]]:
         return _found(db, only)
@@ -67,7 +69,7 @@ class Adapter(SqliteSessions):
             finished = _finished(db, id_)
             if finished > done or since:
                 folder = os.path.dirname(path)
-                session["cwd"] = os.path.dirname(folder) if os.path.basename(folder) == ".crush" else None
+                session["cwd"] = os.path.dirname(folder) if os.path.basename(folder) == self.folder else None
                 session.pop("todos", None)
                 yield Record(as_record(session, {})[0], -1, "session")
             chosen = "where session_id = ? order by created_at, rowid limit ? offset ?"
@@ -91,7 +93,7 @@ class Adapter(SqliteSessions):
 adapter = Adapter()
 
 
-def _listed(root: str) -> list[str]:
+def _listed(root: str, file: str) -> list[str]:
     """The databases of the projects that the user's list names."""
     try:
         value = msgspec.json.decode(read_small(os.path.join(root, "projects.json"), SMALL) or b"{}")
@@ -102,7 +104,7 @@ def _listed(root: str) -> list[str]:
     for project in projects if isinstance(projects, list) else []:
         path, folder = (project.get(name) for name in ("path", "data_dir")) if isinstance(project, dict) else (None, None)
         if isinstance(folder, str) and folder and "\0" not in folder:
-            found.append(os.path.join(path, folder, FILE) if isinstance(path, str) and "\0" not in path else os.path.join(folder, FILE))
+            found.append(os.path.join(path, folder, file) if isinstance(path, str) and "\0" not in path else os.path.join(folder, file))
     return [path for path in found if os.path.isabs(path)]
 
 
