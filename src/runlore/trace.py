@@ -119,10 +119,6 @@ def _is_uuid(text: str, first: int, last: int) -> bool:
     return bool(re.match("-[0-9a-fA-F]{4}-", text[last : last + 6]) or re.match("-[0-9a-fA-F]{4}-", text[max(0, first - 6) : first]))
 
 
-_NAME = re.compile(r"\b[0-9a-f]{7,40}\b(?!\.\.)")  # Of `old..new`, which a push prints, the new one.
-_DECORATION = re.compile(r"^\([^)]*\) ")
-
-
 def makes_commit(command: str, output: str, sha: str, is_error: bool = False) -> bool:
     """Whether a shell command that says `output` made this commit.
 
@@ -132,16 +128,10 @@ def makes_commit(command: str, output: str, sha: str, is_error: bool = False) ->
     made = commits.reported(command, lambda: output)
     if made or is_error or not commits.verbs(command) & commits.MAKERS:
         return any(sha.startswith(name) or name.startswith(sha) for name, _ in made)
-    told = [line for line in output.splitlines() if (name := _NAME.search(line)) and _gives_subject(command, line[name.end() :])]
+    told = [name for name, _ in commits.told(command, output)]
     if not told:
-        told = [found.group() for found in _NAME.finditer(output) if not found.group().isdecimal()][:1]
-    return any(next(find_sha(line, sha), None) for line in told)
-
-
-def _gives_subject(command: str, text: str) -> bool:
-    """Whether the command has this as a line, or between quotes. What git adds, `(HEAD -> main)`, is no part of it."""
-    subject = _DECORATION.sub("", text.strip(), count=1)
-    return bool(subject) and re.search(rf"(?:^|[\"'\n]){re.escape(subject)}(?:$|[\"'\n])", command) is not None
+        told = [found.group() for found in commits.NAME.finditer(output) if not found.group().isdecimal()][:1]
+    return any(next(find_sha(name, sha), None) for name in told)
 
 
 def _line_around(text: str, first: int, last: int) -> tuple[str, list[tuple[int, int]]]:

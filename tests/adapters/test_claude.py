@@ -371,6 +371,10 @@ def test_roots_follow_the_variables_that_the_agent_knows(home: Path) -> None:
         ("set -e\ncd a\nmake -j4 check", True), ("echo test; (cd b && mvn -q verify)", True),
         ("pip install pytest", False), ("cat pytest.ini", False), ("grep -r pytest .", False), ("git commit -m 'pytest'", False),
         ("npm run build", False), ("git checkout test", False), ("ls tests", False), ("echo 'make test'", False), ("", False),
+        ("gh pr create --body \"$(cat <<'EOF'\nFull `go test ./...` passes.\nEOF\n)\" 2>&1 | tail -2", False),
+        ("git commit -q -F - <<EOF\nMend it\n\npytest -q\nEOF", False), ('git commit -m "Mend it\n\nRun `go test` first"', False),
+        ("cat <<EOF\npytest", False), ("git commit -F - <<EOF\nMend it\nEOF\npytest -q", True), ("bash <<'EOF'\npytest -q\nEOF", True),
+        ("cat > test_a.py <<'EOF' && pytest test_a.py\nassert 1\nEOF", True), ("git commit -m 'Mend it' && pytest", True),
     ],
 )  # fmt: skip
 def test_commands_that_run_tests_are_told_from_those_that_speak_of_them(command: str, is_test: bool) -> None:
@@ -420,7 +424,7 @@ def test_output_without_counts_has_none(output: str) -> None:
 def test_hostile_output_is_counted_in_linear_time() -> None:
     for piece in ("1 passed ", "\n", " " * 99, "= ", "1 a, ", "ok a ", "Tests ", "Tests: 1 failed | ", "Ran 1 tests in 1s \n"):
         _tools.test_counts(piece * (20_000 // len(piece)))
-    for piece in ("uv run --with ", "python -m ", "A=1 ", "timeout 1 ", "test ", "npm run "):
+    for piece in ("uv run --with ", "python -m ", "A=1 ", "timeout 1 ", "test ", "npm run ", "make test <<E\n", "make test -m '"):
         _tools.is_test_run(piece * 1000)
 
 

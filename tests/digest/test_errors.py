@@ -84,6 +84,7 @@ def same(*texts: str) -> bool:
         ("<tool_use_error>File has not been read yet. Read it first.</tool_use_error>", "File has not been read yet. Read it first."),
         ("Chunk ID: 12ab34\nWall time: 0.1 seconds\nProcess exited with code 1\nOutput:\nno such thing here", "no such thing here"),
         ("\x1b[31merror:\x1b[0m bad\x07 thing", "error: bad thing"),
+        ('shell 3 has stopped\n  command: cat a.json 2>/dev/null || echo "not found"', "shell <n> has stopped"),
     ],
 )
 def test_the_line_that_matters(text: str, line: str) -> None:

@@ -164,3 +164,15 @@ def test_the_order_in_which_events_come_makes_no_difference(turns: list[Turn], c
     mixed = list(events)
     chance.shuffle(mixed)
     assert fixes(mixed, bodies) == fixes(events, bodies)
+
+
+def test_the_diff_of_a_fix_is_at_most_two_kilobytes() -> None:
+    change = f"a.py\n@@\n-x\n+{'é' * 3000}"
+    [fix] = fixes(
+        *session(
+            ("python a.py", "NameError: name 'x' is not defined", {"is_error": True, "exit_code": 1}),
+            (change, "", {"action": "edit", "kind": "edit", "files": ("a.py",)}),
+            ("python a.py", "fine", {"exit_code": 0}),
+        )
+    )
+    assert 2000 < len(fix.diff.encode()) <= 2048

@@ -82,6 +82,7 @@ def test_the_goal_is_the_first_prompt_that_asks_for_something(line: Timeline) ->
         (["Hey Ada, please look at the diff"], "Hey Ada, please look at the diff"),
         (["continue", "ok", "add a test"], "add a test"),
         (["hi " * 1000 + "@"], ("hi " * 1000)[:599] + "…"),  # Read in two ways at each word, this would take for ever.
+        (["[[ ## user_query ## ]]\nWhat is new?"], "What is new?"),
         (["<environment>\nlinux\n</environment>"], None),
         ([], None),
     ],
@@ -118,11 +119,16 @@ def test_runs_of_tests_have_their_counts(line: Timeline) -> None:
 def test_commits_and_pull_requests_are_those_that_were_made(line: Timeline) -> None:
     line.call("git log --oneline", "[main 1111111] of someone else", exit_code=0)
     line.call("git commit -m 'Fix it'", "[main 1a2b3c4] Fix it\n 1 file changed", exit_code=0)
+    quiet = "git add -A && git commit -q -F - <<'EOF'\nMend the door\n\nIt was ajar.\nEOF\ngit log --oneline -2"
+    line.call(quiet, "2b3c4d5 (HEAD -> main) Mend the door\n0000000 of someone else", exit_code=0)
+    line.call("git commit -q -m 'No luck'", "3c4d5e6 No luck", exit_code=1)
     line.call("gh pr view 7", "https://github.com/acme/api/pull/7", exit_code=0)
     line.call("gh pr create --fill", "https://github.com/acme/api/pull/8\n", exit_code=0)
     made = line.digest
-    assert [(commit.sha, commit.subject, commit.seq) for commit in made.commits] == [("1a2b3c4", "Fix it", 3)]
-    assert [(request.text, request.seq) for request in made.pull_requests] == [("https://github.com/acme/api/pull/8", 7)]
+    assert [(commit.sha, commit.subject, commit.seq) for commit in made.commits] == [
+        ("1a2b3c4", "Fix it", 3), ("2b3c4d5", "Mend the door", 5),
+    ]  # fmt: skip
+    assert [(request.text, request.seq) for request in made.pull_requests] == [("https://github.com/acme/api/pull/8", 11)]
 
 
 def test_people_who_step_in_and_what_they_then_say_are_noted(line: Timeline) -> None:
@@ -136,6 +142,23 @@ def test_people_who_step_in_and_what_they_then_say_are_noted(line: Timeline) -> 
     assert [(moment.seq, moment.text) for moment in made.corrections] == [(2, "no, only the class"), (6, "keep the build folder")]
     assert [moment.seq for moment in made.interventions] == [5]
     assert [moment.text for moment in made.decisions] == ["plan approved"]
+
+
+def test_what_a_person_refused_was_not_done_and_is_one_step_in(line: Timeline) -> None:
+    line.say("test it")
+    line.add("test_run", "pytest", action="shell", call_id="a")
+    line.add("human_intervention", "The user refused", native="rejected", call_id="a", is_error=True)
+    line.add("human_intervention", "[interrupted]", native="interrupt")
+    line.add("edit", "a.py\n@@\n+x", action="edit", call_id="b", files=("a.py",))
+    line.add("human_intervention", "denied", native="denied", call_id="b")
+    made = line.digest
+    assert (made.commands, made.tests, made.errors, made.files_edited) == ((), (), (), ())
+    assert [moment.seq for moment in made.interventions] == [2, 5]
+
+
+def test_a_decision_is_told_from_all_of_its_lines(line: Timeline) -> None:
+    line.say("plan it").add("decision", "Answers:\n\n1. The small one", summary="Answers:")
+    assert [moment.text for moment in line.digest.decisions] == ["Answers: 1. The small one"]
 
 
 @pytest.mark.parametrize(
@@ -158,6 +181,8 @@ def test_an_agent_that_was_stopped_and_may_go_on_was_not_corrected(line: Timelin
         ("actually, let's use sqlite", True),
         ("revert your change", True),
         ("I said only the class", True),
+        ("I actually wanted the other one", True),
+        ("I actually have one more idea: a cache", False),
         ("now run the tests", False),
         ("nothing else, thanks", False),
         ("note that the tests are slow; add one more", False),

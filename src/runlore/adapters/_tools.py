@@ -157,6 +157,38 @@ _BEFORE_COMMAND = ("\n", "&", ";", "|", "(", "`")
 def is_test_run(command: str) -> bool:
     """Whether a shell command runs tests, and does not merely speak of them (`pip install pytest`, `cat jest.config.js`)."""
     # Most commands have none of the words. Where there is one, only the command in which it stands is looked at.
+    if not _speaks_of_tests(command):
+        return False
+    spoken = _without_talk(command)
+    return spoken is command or _speaks_of_tests(spoken)
+
+
+def _without_talk(command: str) -> str:
+    """A command but for what it writes down, which may tell of other commands: here-documents that no shell reads, and messages."""
+    text = command[:_LONGEST_COMMAND]
+    at = text.find("<<")
+    for _ in range(_MOST_DOCUMENTS):
+        mark = _DOCUMENT.match(text[at : at + 100]) if at >= 0 else None
+        if mark is None:
+            break
+        if _READ_BY_SHELL.search(text[max(0, at - 200) : at]):
+            at = text.find("<<", at + 2)
+            continue
+        line = text.find("\n", at)
+        end = text.find(f"\n{mark[2]}", at)
+        text = text[:at] + (text[at + mark.end() : line] + text[end + 1 + len(mark[2]) :] if 0 <= line <= end else "")
+        at = text.find("<<", at)
+    text = _MESSAGE.sub(" ", text)
+    return command if text == command else text
+
+
+_LONGEST_COMMAND, _MOST_DOCUMENTS = 20_000, 50
+_DOCUMENT = re.compile(r"<<-?\s{0,3}(['\"]?)(\w{1,60})\1")
+_READ_BY_SHELL = re.compile(r"(?:\b(?:ba|z|da|k)?sh(?: -\w+)*|\bssh\b[^\n;&|]*)\s*\Z")
+_MESSAGE = re2.compile(r"""(?s)(?:\s-a?m|--message|--body|--title|--notes)[ =]+(?:"(?:[^"\\]|\\.)*"|'[^']*')""")
+
+
+def _speaks_of_tests(command: str) -> bool:
     for word in _TEST_WORDS:
         at = command.find(word, 0, 4000)
         start = -1

@@ -36,7 +36,7 @@ SMALL = 16 << 20  # Bytes of what was typed.
 class Adapter(JsonLines):
     name = "aider"
     label = "aider"
-    version = 1
+    version = 2
     roots = ("$AIDER_CHAT_HISTORY_FILE", f"~/{HISTORY}")
     lacks = ("times of replies", "exact tokens", "what commands printed")
 

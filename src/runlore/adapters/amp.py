@@ -35,7 +35,7 @@ OTHERS = frozenset({"secrets.json", "session.json", "settings.json", "device-id.
 class Adapter(Growing):
     name = "amp"
     label = "Amp"
-    version = 1
+    version = 2
     roots: tuple[str, ...] = (
         *(f"{editor}/globalStorage/sourcegraph.amp/threads3" for editor in EDITORS),
         "$AMP_DATA_DIR/threads", "$XDG_DATA_HOME/amp/threads", "~/.local/share/amp/threads",

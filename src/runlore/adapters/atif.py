@@ -34,7 +34,7 @@ TRANSCRIPTS = "transcripts"
 class Adapter(Growing):
     name = "atif"
     label = "ATIF (Harbor, Devin CLI and others)"
-    version = 1
+    version = 2
     roots: tuple[str, ...] = ("~/.local/share/devin/cli/transcripts", "~/Library/Application Support/devin/cli/transcripts")
     suffix = ".json"
     lacks = ("git branch of most agents", "errors of tools, where the agent does not tell")

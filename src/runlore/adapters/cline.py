@@ -45,7 +45,7 @@ EDITORS = ("~/.config/*/User", "~/Library/Application Support/*/User", "~/AppDat
 class Adapter(JsonLines):
     name = "cline"
     label = "Cline"
-    version = 2
+    version = 3
     roots: tuple[str, ...] = (
         *(f"{editor}/globalStorage/saoudrizwan.claude-dev" for editor in EDITORS),
         "$CLINE_SESSION_DATA_DIR", "$CLINE_DATA_DIR", "$CLINE_DIR/data", "~/.cline/data",

@@ -108,7 +108,7 @@ class Whole(Growing):
 class Adapter(JsonLines):
     name = "cursor"
     label = "Cursor"
-    version = 2
+    version = 3
     roots: tuple[str, ...] = (
         "~/.config/Cursor/User", "~/Library/Application Support/Cursor/User", "~/AppData/Roaming/Cursor/User",
         "~/.cursor-server/data/User", "~/.cursor",

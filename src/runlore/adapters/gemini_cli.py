@@ -44,7 +44,7 @@ MOST_PLACES = 10_000
 class Adapter(JsonLines):
     name = "gemini_cli"
     label = "Gemini CLI"
-    version = 2
+    version = 3
     roots: tuple[str, ...] = ("$GEMINI_CLI_HOME/.gemini/tmp", "~/.gemini/tmp")
     keeps_days: int | None = 30  # The default of its setting general.sessionRetention.
 

@@ -44,7 +44,7 @@ DEEP = 8  # Folders between a root and a session; the agent itself makes two.
 class Adapter(JsonLines):
     name = "grok"
     label = "Grok Build"
-    version = 3
+    version = 4
     roots = ("$GROK_HOME/sessions", "~/.grok/sessions")
     keeps_days = 30  # The default of its setting cleanup_ttl_days.
     marker = b'_file"'  # checkpoint_file, output_file

@@ -38,7 +38,7 @@ SLACK = timedelta(hours=1)
 class Adapter(SqliteFile):
     name = "grok_cli"
     label = "Grok CLI (superagent)"
-    version = 2
+    version = 3
     roots = ("~/.grok",)
     files = ("grok.db",)
 

@@ -54,7 +54,7 @@ _BELOW = re.compile(r"context_sub_(\d+)\.jsonl\Z")
 class Adapter(JsonLines):
     name = "kimi"
     label = "Kimi"
-    version = 2
+    version = 3
     roots = (*CLI, *CODE)
     lacks = ("model (Kimi CLI)", "git branch")
 

@@ -40,7 +40,7 @@ OTHERS = frozenset({"node_modules", ".git", "snapshot", "log", "bin", "cache"})
 class Adapter:
     name = "opencode"
     label = "opencode"
-    version = 1
+    version = 2
     roots: tuple[str, ...] = ("$XDG_DATA_HOME/opencode", "~/.local/share/opencode")
     keeps_days: int | None = None
     refused: Sequence[ReadError] = ()

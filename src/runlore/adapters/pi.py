@@ -32,7 +32,7 @@ from ._jsonl import JsonLines
 class Adapter(JsonLines):
     name = "pi"
     label = "pi"
-    version = 1
+    version = 2
     roots: tuple[str, ...] = ("$PI_CODING_AGENT_SESSION_DIR", "$PI_CODING_AGENT_DIR/sessions", "~/.pi/agent/sessions")
     lacks: tuple[str, ...] = ("git branch",)
     command = ("pi", "--session")

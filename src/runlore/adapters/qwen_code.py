@@ -30,7 +30,7 @@ PROJECTS, CHATS, SUBAGENTS = "projects", "chats", "subagents"
 class Adapter(gemini_cli.Adapter):
     name = "qwen_code"
     label = "Qwen Code"
-    version = 1
+    version = 2
     roots = ("$QWEN_RUNTIME_DIR", "$QWEN_HOME", "~/.qwen")
     keeps_days = None
 

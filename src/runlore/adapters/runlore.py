@@ -32,7 +32,7 @@ OUTPUTS = 16  # Files with the whole of an output that are read for one line.
 class Adapter(JsonLines):
     name = "runlore"
     label = "runlore live log"
-    version = 3
+    version = 4
     roots = ("$RUNLORE_HOME/live", "~/.runlore/live")
     suffix = NAME
     marker = b'"sha256"'

@@ -20,7 +20,7 @@ from ._jsonl import JsonLines
 class Adapter(JsonLines):
     name = "visualstudio_copilot"
     label = "Visual Studio Copilot"
-    version = 1
+    version = 2
     roots: tuple[str, ...] = (
         "$VISUALSTUDIO_COPILOT_DIR", "~/AppData/Local/Temp/VSGitHubCopilotLogs/traces", "~/Library/Caches/VSGitHubCopilotLogs/traces",
         "~/.cache/VSGitHubCopilotLogs/traces",

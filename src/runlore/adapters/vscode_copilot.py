@@ -44,7 +44,7 @@ HEAD = ("sessionId", "creationDate", "customTitle", "initialLocation", "version"
 class Adapter(Growing):
     name = "vscode_copilot"
     label = "VS Code Copilot Chat"
-    version = 1
+    version = 2
     roots: tuple[str, ...] = ("$VSCODE_COPILOT_DIR", *(place.format(app) for place in PLACES for app in APPS))
     lacks = ("tokens of all prompts of a request but the last", "times of most events", "git branch")
 

@@ -18,6 +18,7 @@ from ._commands import Command, parse
 from ._forms import Line
 from ._json import is_success, line_of_json, line_of_object, object_in
 from ._lines import find, has_frames, may_tell, plain
+from ._said import is_stop
 from ._signature import sign
 
 NO_COMMAND = parse("")
@@ -38,6 +39,8 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     is_done: bool
     """Whether an end is known, be it good or bad."""
     failed: bool
+    is_refused: bool = False
+    """A person did not let it be done: it tells nothing but that."""
     signature: Signature | None = None
     shell: str = ""
     """The command, of a shell."""
@@ -93,18 +96,20 @@ def _attempt(pair: ToolCall, bodies: Mapping[int, str]) -> Attempt | None:
     action = (call and call.action) or (result and result.action) or "other"
     paths = (*(call.files if call else ()), *(result.files if result else ()))
     files = frozenset(path.replace("\\", "/").rstrip("/").rpartition("/")[2] for path in paths)
-    failed = result is not None and _has_failed(result)
+    is_refused = result is not None and is_stop(result)
+    failed = result is not None and not is_refused and _has_failed(result)
     shell = bodies.get(call.seq, "") if call and action == "shell" else ""
     line = None
-    if result is not None and (failed or action == "shell"):
+    if result is not None and not is_refused and (failed or action == "shell"):
         line = _line_of(result, bodies, action, shell, failed=failed)
     return Attempt(
         call=call,
         result=result,
         action=action,
         files=files,
-        is_done=result is not None,
+        is_done=result is not None and not is_refused,
         failed=failed or line is not None,
+        is_refused=is_refused,
         signature=sign(line) if line is not None else None,
         shell=shell,
         bodies=bodies,

@@ -212,6 +212,8 @@ def _is_harmless(line: str, low: str) -> bool:
         return True
     if "warning" in low and _WARNING.search(low):
         return True
+    if "| echo " in low or "& echo " in low or "; echo " in low:  # a command that would say so, and not what it said
+        return True
     if not (_may_tell_nothing(low) and _tells_nothing(low)):
         return False
     rest = _NOTHING_AT_ALL.sub("", low)  # "0 errors", and nothing else that went wrong

@@ -20,7 +20,7 @@ LONGEST_WORDS = 300
 _LOOKED_AT = 4000
 
 _TAGS = re.compile(r"\A\s*<([a-zA-Z][\w-]{0,60})\b[^>]{0,200}>.{0,4000}?</\1>\s*|\A\s*<[a-zA-Z/][\w -]{0,60}>\s*", re.DOTALL)
-_MARKS = re.compile(r"\[(?:image|pasted text|file|attachment)[^\]\n]{0,80}\]", re.IGNORECASE)
+_MARKS = re.compile(r"\[(?:image|pasted text|file|attachment)[^\]\n]{0,80}\]|\[\[ ## \w{1,40} ## \]\]", re.IGNORECASE)
 _LEAD_IN = re.compile(r"\A\s*[^\n#]{3,60}:\s*\n\s*#{1,3} (?=\S)")
 """A template's first line, with a document below it that has a title of its own: `Implement the following plan:`."""
 _COMMAND = re.compile(r"\A/[\w:.-]{1,80}(?=\s|\Z)\s*")
@@ -75,7 +75,8 @@ _REJECTS = re.compile(
     r"|(?:doesn'?t|does not|didn'?t|did not|isn'?t|still|not)"
     r" (?:work|working|fix|right|correct|what|fail|broken|the same|see|get|there|seeing|getting)"
     r"|wrong\b|incorrect\b|why (?:did|do|are|have|would) you\b|you (?:broke|forgot|missed|didn'?t|did not|ignored|removed|deleted)\b"
-    r"|i (?:said|meant|asked|told you|did ?n'?t|don'?t (?:want|think|like|need)|wanted|actually|still (?:see|get|have))\b"
+    r"|i (?:said|meant|asked|told you|did ?n'?t|don'?t (?:want|think|like|need)|wanted|still (?:see|get|have))\b"
+    r"|i actually (?:want|wanted|meant|need|asked|prefer|don'?t)\b"
     r"|(?:actually|instead|rather|but|hmm+|uh|oh|sorry|ok but|okay but|well)[, ]+"
     r"(?:no\b|not\b|don'?t\b|that\b|it'?s\b|this\b|i (?:want|meant|think|don'?t)"
     r"|we (?:should|don'?t|want|need)|revert|undo|use\b|let'?s\b|you\b|can you (?:revert|undo)|just\b|the\b)"

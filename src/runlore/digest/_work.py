@@ -33,6 +33,8 @@ def work_in(attempts: Sequence[Attempt], bodies: Mapping[int, str]) -> Work:
     work = Work()
     for attempt in attempts:
         action = attempt.action
+        if attempt.is_refused:
+            continue
         if action == "shell":
             _command(work, attempt, bodies)
         elif action == "read" and attempt.call is not None and not attempt.failed:
@@ -106,9 +108,16 @@ def _command(work: Work, attempt: Attempt, bodies: Mapping[int, str]) -> None:
             seconds=round((known.seconds if known else 0.0) + result.duration_ms / 1000, 3),
             count=(known.count if known else 0) + 1,
         )
-    for sha, subject in git.reported(said, lambda: bodies.get(result.seq, "")):
+    for sha, subject in _commits(attempt, bodies):
         work.commits[sha] = Commit(seq=result.seq, sha=sha, subject=shorten(subject))
     _request(work, attempt, said, bodies)
+
+
+def _commits(attempt: Attempt, bodies: Mapping[int, str]) -> list[tuple[str, str]]:
+    made = git.reported(attempt.text, lambda: bodies.get(attempt.end_seq, ""))
+    if made or attempt.failed or "commit" not in attempt.text:
+        return made
+    return git.told(attempt.text, bodies.get(attempt.end_seq, ""))
 
 
 def _request(work: Work, attempt: Attempt, called: str, bodies: Mapping[int, str]) -> None:

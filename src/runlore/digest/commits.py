@@ -11,6 +11,10 @@ from collections.abc import Callable
 MAKERS = frozenset({"commit", "cherry-pick", "revert"})
 TELLERS = MAKERS | {"rebase", "merge"}  # These go on after a conflict by a commit, and else only name those of others.
 
+NAME = re.compile(r"\b[0-9a-f]{7,40}\b(?!\.\.)")
+"""Of a commit. Of `old..new`, which a push prints, the new one."""
+MOST_LINES = 200
+_DECORATION = re.compile(r"^\([^)]*\) ")  # What git adds: `(HEAD -> main)`.
 _COMMANDS = re.compile(r"\bgit\s+([^\n;&|]{1,400})")
 _REPORT = re.compile(r"^\[[^\]\n]* ([0-9a-f]{4,40})\] ([^\n]*)", re.MULTILINE)
 _REQUEST = re.compile(r"https?://[^\s\"'<>)\]]{3,200}/(?:pull|pulls|merge_requests|pull-requests)/\d{1,9}\b")
@@ -30,6 +34,20 @@ def reported(command: str, output: Callable[[], str]) -> list[tuple[str, str]]:
     if not any(word in command for word in TELLERS) or not verbs(command) & TELLERS:
         return []
     return [(found[1], found[2].strip()) for found in _REPORT.finditer(output())]
+
+
+def told(command: str, output: str) -> list[tuple[str, str]]:
+    """Of a command that makes commits quietly: those that it prints afterwards, `1a2b3c4 Subject`, with the subject that it gave them."""
+    if not verbs(command) & MAKERS:
+        return []
+    lines = ((NAME.search(line), line) for line in output.splitlines()[:MOST_LINES])
+    found = [(name[0], _DECORATION.sub("", line[name.end() :].strip(), count=1)) for name, line in lines if name]
+    return [(name, subject) for name, subject in found if subject and _gives(command, subject)]
+
+
+def _gives(command: str, subject: str) -> bool:
+    """Whether the command has this as a line, or between quotes."""
+    return re.search(rf"(?:^|[\"'\n]){re.escape(subject)}(?:$|[\"'\n])", command) is not None
 
 
 def requested(called: str, output: Callable[[], str]) -> str | None:

@@ -22,7 +22,8 @@ FARTHEST = 150
 NEAR = 6
 """Attempts within which a call that was made differently is taken for the same one."""
 MOST_STEPS = 8
-LONGEST_DIFF = 2000
+LONGEST_DIFF = 2048
+"""Bytes."""
 
 
 def fixes(events: Iterable[SessionEvent], bodies: Mapping[int, str]) -> list[Fix]:
@@ -69,9 +70,13 @@ def _fix(attempts: Sequence[Attempt], n: int, bodies: Mapping[int, str]) -> Fix:
         fixed_seq=attempts[end.n].end_seq,
         how=first.how,
         steps=steps,
-        diff=bodies.get(first.seq, "")[:LONGEST_DIFF] if first.how == "edit" else "",
+        diff=_cut(bodies.get(first.seq, "")) if first.how == "edit" else "",
         confidence=round(confidence, 2),
     )
+
+
+def _cut(diff: str) -> str:
+    return diff[:LONGEST_DIFF].encode("utf-8", "replace")[:LONGEST_DIFF].decode("utf-8", "ignore")
 
 
 def _end_of(attempts: Sequence[Attempt], n: int, bodies: Mapping[int, str]) -> _End | None:

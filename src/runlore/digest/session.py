@@ -8,7 +8,7 @@ that part is kept which answers questions, and what was cut off is counted.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import TypeVar
 
@@ -86,9 +86,9 @@ def make(session: Session, events: Iterable[SessionEvent], bodies: Mapping[int, 
         subagents=most("subagents", (_moment(event) for event in calls if event.action == "agent"), MOST_MOMENTS),
         wall_s=_span(own),
         active_s=round(session.cost.wall_clock_s, 3),
-        interventions=most("interventions", (_moment(event) for event in spoken if is_stop(event)), MOST_MOMENTS),
+        interventions=most("interventions", (_moment(event) for event in _stops(spoken)), MOST_MOMENTS),
         corrections=most("corrections", corrections_of(spoken, bodies), MOST_MOMENTS),
-        decisions=most("decisions", (_moment(event) for event in own if event.kind == "decision"), MOST_MOMENTS),
+        decisions=most("decisions", (_decision(event, bodies) for event in own if event.kind == "decision"), MOST_MOMENTS),
         retries=session.cost.retries,
         compactions=sum(event.view == "compact" for event in own),
         errors=errors,
@@ -115,6 +115,20 @@ def _own(events: Sequence[SessionEvent]) -> list[SessionEvent]:
 
 def _moment(event: SessionEvent) -> Moment:
     return Moment(event.seq, shorten(" ".join((event.summary or event.native or "").split())))
+
+
+def _decision(event: SessionEvent, bodies: Mapping[int, str]) -> Moment:
+    """In one line, from all of its lines: the first of them may merely say that answers follow."""
+    return Moment(event.seq, shorten(" ".join((bodies.get(event.seq) or event.summary or "")[:2000].split())))
+
+
+def _stops(events: Iterable[SessionEvent]) -> Iterator[SessionEvent]:
+    """Each time that a person stepped in: agents tell of the call that was refused, and then of the interruption."""
+    was_stop = False
+    for event in events:
+        if is_stop(event) and not was_stop:
+            yield event
+        was_stop = is_stop(event)
 
 
 def _span(events: Sequence[SessionEvent]) -> float:
