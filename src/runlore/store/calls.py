@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -32,7 +33,12 @@ _decode = msgspec.msgpack.Decoder(tuple[Call, ...]).decode
 
 def hash_of(call: Call) -> int:
     """What the ledger finds a call by: the same for every copy of it."""
-    return native_hash(call.flavor, "call:" + call.key)
+    return _hash_of(call.flavor, call.key)
+
+
+@lru_cache(maxsize=1 << 12)
+def _hash_of(flavor: str, key: str) -> int:
+    return native_hash(flavor, "call:" + key)  # A call is looked for half a dozen times while it is put.
 
 
 def costs_alike(one: Call, other: Call) -> bool:
