@@ -1,13 +1,13 @@
 """runlore against agentsview, and against what the machine can do at all: the rows of the speed table about getting sessions in.
 
-    python bench/sync.py [--corpus DIR] [--only first,nothing,append,start,memory,disk] [--rounds 3] [--scale 1.0] [--write]
+    python bench/sync.py [--corpus DIR] [--only first,nothing,append,start,memory,disk,agents] [--rounds 3] [--scale 1.0] [--write]
 
 Both sides see the same home directory, are run in turn, and the best of `--rounds` counts. The disk is warm. Without
 agentsview (see peers.py) our side is measured alone. `--scale 0.1` makes every generated corpus a tenth as big, to try things out.
 
 `--corpus` is a folder of real Claude Code transcripts in any arrangement (or one with the folders `claude-code` and `codex` in
 it); they are copied into a home directory, because agentsview follows no links and wants `<slug>/<session>.jsonl`. How many
-sessions each side makes of them is part of the result.
+sessions each side makes of them is part of the result. `agents` needs a corpus with a folder for each agent: see `_agents.py`.
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import generate
+from _agents import lay_out
 from _measure import BENCH, Row, Run, alternate, note, remove, run, run_watching_memory, seconds, show, size_bytes, times, warm
 from peers import AGENTSVIEW_VERSION, AgentsView, default_scratch, find_agentsview
 
-ROWS = ("first", "nothing", "append", "start", "memory", "disk")
+ROWS = ("first", "nothing", "append", "start", "memory", "disk", "agents")
 ABSENT = "—"
 FINDS = """
 import sys
@@ -309,6 +310,58 @@ class Bench:
                 rows.append(Row(label, bar, f"{size / raw:.2f} × raw", f"{size / 1e6:.0f} MB", other))
                 ours.clear()
         return rows, ["Everything in the store's folder is counted, the search index included."]
+
+    def agents(self) -> tuple[list[Row], list[str]]:
+        """A home with the sessions of all agents, and what so many adapters cost those who do not need them."""
+        if not self.corpus:
+            return [], ["Not measured: it needs `--corpus`."]
+        home = self._real_home(self.corpus)
+        lay_out(self.corpus, home)
+        ours, theirs = self._sides(home)
+        raw = warm(home)
+        sides: dict[str, Callable[[], Run]] = {"runlore": ours.first_sync}
+        if theirs:
+            sides |= {"agentsview": theirs.first_sync, "agentsview --full": lambda: theirs.first_sync(full=True)}
+        best = alternate(sides, self.rounds)
+        stored = [agent for agent in json.loads(ours.run("agents", "--json").output) if agent["sessions"]]
+        label = f"first sync of {raw / 1e6:.0f} MB of {len(stored)} agents"
+        rows = []
+        for name, bar in (("agentsview", "≥ 2 ×"), ("agentsview --full", "≥ 1.6 ×")):
+            rows.append(self._beside(f"{label}, against `{name.replace('agentsview', 'sync')}`", bar, best["runlore"], best.get(name)))
+        ours.sync()
+        again: dict[str, Callable[[], Run]] = {"runlore": ours.sync, **({"agentsview": theirs.sync} if theirs else {})}
+        best = alternate(again, max(5, self.rounds))
+        rows.append(self._beside("the same home with nothing new", "≥ 2 ×", best["runlore"], best.get("agentsview")))
+        rows += self._with_one_adapter(ours)
+        counts = ", ".join(f"{agent['name']} {agent['sessions']}" for agent in stored)
+        remark = f"runlore has sessions of {len(stored)} agents ({counts})"
+        return rows, [f"{remark}, agentsview {AGENTSVIEW_VERSION} {theirs.sessions()} in all." if theirs else f"{remark}."]
+
+    def _beside(self, label: str, bar: str, mine: Run, other: Run | None) -> Row:
+        measured = times(other.wall_s / mine.wall_s) if other else ABSENT
+        return Row(label, bar, measured, seconds(mine), seconds(other) if other else ABSENT)
+
+    def _with_one_adapter(self, ours: Runlore) -> list[Row]:
+        """The commands that people wait for, beside the same program with a single adapter."""
+        small = self.scratch / "one-adapter"
+        remove(small)
+        shutil.copytree(BENCH.parent / "src", small)
+        modules = [path for path in (small / "runlore/adapters").glob("*.py") if path.name[0] != "_"]
+        for path in modules:
+            if path.stem != "claude":
+                path.unlink()
+        alone = Runlore(self.python, Path(ours.env["HOME"]), ours.data)
+        alone.env["PYTHONPATH"] = str(small)
+        for side in (ours, alone):  # Both have their code compiled.
+            side.run("ls")
+        rows = []
+        for command in ("--version", "ls"):
+            sides: dict[str, Callable[[], Run]] = {"all": lambda c=command: ours.run(c), "one": lambda c=command: alone.run(c)}
+            best = alternate(sides, max(15, self.rounds))
+            measured = times(best["all"].cpu_s / best["one"].cpu_s)
+            label = f"CPU of `runlore {command}` with {len(modules)} adapters over 1"
+            rows.append(Row(label, "no slower", measured, f"{best['all'].cpu_s:.3f} s", f"{best['one'].cpu_s:.3f} s"))
+        return rows
 
     def _sides(self, home: Path) -> tuple[Runlore, AgentsView | None]:
         ours = Runlore(self.python, home, self.scratch / "runlore-data")
