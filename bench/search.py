@@ -12,7 +12,6 @@ rounds in one process, and its best counts; the first round, where nothing is in
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import random
 import re
@@ -22,7 +21,6 @@ import subprocess
 import sys
 import time
 import urllib.parse
-import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -30,7 +28,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import _known_item
-from _measure import BENCH, Row, note, remove, run, show, times
+from _measure import BENCH, Answer, Row, ask, note, remove, run, show, times
 from peers import AGENTSVIEW_VERSION, AgentsView, default_scratch, find_agentsview
 
 sys.path.insert(0, str(BENCH.parent / "src"))
@@ -161,13 +159,13 @@ class Bench:
         plain = [one for one in timed if one.asked.kind.split()[-1] in ("rare", "1%", "common", "commonest")]
         some = random.Random(5).sample(plain, min(len(plain), 90))
         rows = []
-        with agentsview(binary, self.home, self.scratch / f"search-agentsview-{self.args.mb:g}") as ask:
+        with agentsview(binary, self.home, self.scratch / f"search-agentsview-{self.args.mb:g}") as answered:
             paths: dict[str, Callable[[str], str]] = {
                 "/search": lambda text: f"/api/v1/search?q={urllib.parse.quote(text)}&limit=20",
                 "/search/content": lambda text: f"/api/v1/search/content?pattern={urllib.parse.quote(text)}&mode=substring&limit=20",
             }
             for name, path in paths.items():
-                theirs = [min(ask(path(one.asked.text)) for _ in range(2)) for one in some]
+                theirs = [min(answered(path(one.asked.text)).ms for _ in range(2)) for one in some]
                 mine = [one.best_ms for one in some]
                 rows.append(
                     Row(
@@ -343,8 +341,8 @@ def cut(values: list[float], percent: int) -> float:
 
 # ── agentsview ───────────────────────────────────────────────────────────────────────────────────────────────────────
 @contextmanager
-def agentsview(binary: Path, home: Path, data: Path) -> Iterator[Callable[[str], float]]:
-    """Its server over the same home: gives a function that asks a path and returns the milliseconds until the answer is there."""
+def agentsview(binary: Path, home: Path, data: Path) -> Iterator[Callable[[str], Answer]]:
+    """Its server over the same home, which is synced and not watched: gives a function that asks a path."""
     view = AgentsView(binary, home, data)
     if not (data / "complete").exists():
         done = view.first_sync(full=True)
@@ -352,18 +350,13 @@ def agentsview(binary: Path, home: Path, data: Path) -> Iterator[Callable[[str],
         (data / "complete").touch()
     port = 18_080 + os.getpid() % 1000
     env = {name: value for name, value in view.env.items() if name != "AGENTSVIEW_NO_DAEMON"}
-    command = view.command("serve", "--no-browser", "--no-update-check", "--host", "127.0.0.1", "--port", str(port))
+    command = view.command("serve", "--no-browser", "--no-update-check", "--no-sync", "--host", "127.0.0.1", "--port", str(port))
     server = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
-    def ask(path: str) -> float:
-        start = time.perf_counter()
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=120) as answer:
-            json.loads(answer.read())
-        return (time.perf_counter() - start) * 1e3
-
+    url = f"http://127.0.0.1:{port}"
     try:
-        _wait_for(lambda: ask("/api/v1/search?q=error&limit=1"))
-        yield ask
+        _wait_for(lambda: ask(f"{url}/api/v1/search?q=error&limit=1"))
+        yield lambda path: ask(url + path)
     finally:
         server.terminate()
         server.wait()
