@@ -161,3 +161,22 @@ def test_a_session_with_letters_of_any_language_in_its_id_can_be_taken(home: Pat
         answer = client.ask(f"/export/{quote('toy:Грüße 名')}?format=md")
     assert "hello" in answer.text
     assert answer.headers["content-disposition"] == 'attachment; filename="toy-e-.md"'
+
+
+def test_a_subagent_that_no_call_started_is_not_lost(home: Path) -> None:
+    project = home / ".claude/projects/-home-x"
+    (project / "one/subagents").mkdir(parents=True)
+    for path, agent, text in (("one.jsonl", None, "look around"), ("one/subagents/agent-a1.jsonl", "a1", "look <under> the bed")):
+        record = {
+            "type": "user", "uuid": f"u-{agent}", "parentUuid": None, "sessionId": "one", "cwd": "/home/x", "isSidechain": agent is not None,
+            "timestamp": "2026-03-01T10:00:00.000Z", "message": {"role": "user", "content": text}, **({"agentId": agent} if agent else {}),
+        }  # fmt: skip
+        (project / path).write_text(json.dumps(record) + "\n")
+    config = settings.load()
+    settings.make_home(config.home)
+    with closing(open_store(config.store)) as store:
+        pipeline.sync(store, config)
+    with serving() as client:
+        page = client.get("/s/claude:one")
+    assert "1 subagent without a call that started it" in page
+    assert '<a href="/s/claude:one%2Fagent-a1">look &lt;under&gt; the bed</a>' in page

@@ -7,13 +7,14 @@ a part at a time.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from typing import Literal
 
 import msgspec
 
 from .. import naming, query
 from ..errors import NotFound
-from ..model import CALL_KINDS, USD, Session, SessionEvent
+from ..model import CALL_KINDS, USD, Session, SessionEvent, parse_time
 from ..store import Filter, SessionLine, Store
 from ..timeline import Branch, ToolCall, branches, is_prompt, pairs, wall_clock_s
 
@@ -77,6 +78,8 @@ class Outline(msgspec.Struct, frozen=True, kw_only=True):
     turns: list[Turn]
     children: dict[str, SessionLine]
     names: dict[str, str]
+    apart: list[SessionLine]
+    """Subagents that no call is known to have started."""
 
 
 def outline(store: Store, uid: str, branch: int | None = 0) -> Outline:
@@ -90,15 +93,19 @@ def outline(store: Store, uid: str, branch: int | None = 0) -> Outline:
     shown = events if branch is None else on_line(events, lines, branch)
     children = {child.uid: child for child in store.sessions(Filter(parent_uid=uid, parents_only=False), sort="started")[::-1]}
     turns = turns_of(shown, store.spent(uid))
+    calls = pairs(shown)
+    below = started_by(calls if len(shown) == len(events) else pairs(events), children)
+    placed = {uid for uids in below.values() for uid in uids}
     return Outline(
         session=session,
         events=events,
         branches=lines,
         branch=branch,
-        blocks=blocks_of(shown, lines if branch is not None else [], children, turns),
+        blocks=blocks_of(shown, calls, lines if branch is not None else [], below, turns),
         turns=turns,
         children=children,
         names=naming.names(store, [uid, *filter(None, [session.parent_uid]), *children]),
+        apart=[child for child in children.values() if child.relation == "subagent" and child.uid not in placed],
     )
 
 
@@ -115,13 +122,48 @@ def on_line(events: Sequence[SessionEvent], lines: Sequence[Branch], branch: int
     return [event for event in events if event.seq in wanted]
 
 
+def started_by(calls: Sequence[ToolCall], children: dict[str, SessionLine]) -> dict[int, tuple[str, ...]]:
+    """By the seq of a call the subagents that it started: those that its result names. Some agents name none: then a subagent goes
+    with the first call for one, that has none yet, during which it began. `children` are in the order in which they began."""
+    found: dict[int, tuple[str, ...]] = {}
+    free: list[ToolCall] = []
+    for pair in calls:
+        if pair.call is None:
+            continue
+        named = tuple(uid for uid in pair.result.refs if uid in children) if pair.result is not None else ()
+        if named:
+            found[pair.call.seq] = named
+        elif pair.call.action == "agent":
+            free.append(pair)
+    placed = {uid for uids in found.values() for uid in uids}
+    for child in children.values() if free else ():
+        if child.relation != "subagent" or child.uid in placed or child.started_at is None:
+            continue
+        began = parse_time(child.started_at)
+        pair = next((pair for pair in free if _lasted(pair, began)), None)
+        if pair is not None and pair.call is not None:
+            found[pair.call.seq] = (child.uid,)
+            free.remove(pair)
+    return found
+
+
+def _lasted(pair: ToolCall, at: datetime) -> bool:
+    """Whether the call was under way at this time."""
+    begun, ended = (event.ts if event is not None else None for event in (pair.call, pair.result))
+    return begun is not None and begun <= at and (ended is None or at <= ended)
+
+
 def blocks_of(
-    shown: Sequence[SessionEvent], lines: Sequence[Branch], children: dict[str, SessionLine], turns: Sequence[Turn]
+    shown: Sequence[SessionEvent],
+    calls: Sequence[ToolCall],
+    lines: Sequence[Branch],
+    below: dict[int, tuple[str, ...]],
+    turns: Sequence[Turn],
 ) -> list[Block]:
     """What is shown of these events. What belongs to a call is shown with the call."""
     call_of: dict[int, ToolCall] = {}
     with_call: set[int] = set()
-    for pair in pairs(shown):
+    for pair in calls:
         if pair.call is not None:
             call_of[pair.call.seq] = pair
             if pair.result is not None and belongs(pair.result):
@@ -137,17 +179,14 @@ def blocks_of(
     for event in shown:
         if event.seq in with_call and not left.get(event.seq):
             continue
-        call = call_of.get(event.seq)
-        result = call.result if call else None
-        below = tuple(uid for uid in result.refs if uid in children) if result is not None else ()
         found.append(
             Block(
                 form=form_of(event),
                 event=event,
-                call=call,
+                call=call_of.get(event.seq),
                 turn=turn_at.get(event.seq),
                 left=tuple(left.get(event.seq, ())),
-                below=below,
+                below=below.get(event.seq, ()),
                 copied=copied.get(event.seq, 0),
             )
         )
