@@ -86,3 +86,10 @@ def test_a_change_shows_what_came_and_went() -> None:
 def test_a_language_that_nobody_knows_is_shown_plainly() -> None:
     assert str(code("<x>", "no-such-language")) == "&lt;x&gt;"
     assert str(code("<x>", "../etc")) == "&lt;x&gt;"
+
+
+def test_an_address_in_a_text_is_a_link_and_what_is_one_or_code_stays() -> None:
+    assert '<a href="https://example.com/a?b=1&amp;c" rel=' in markdown("see https://example.com/a?b=1&c, or not")
+    assert markdown("(https://example.com/x). `https://example.com/code` [t](https://example.com/t)").count("<a ") == 2
+    assert "<a " not in markdown("javascript://example.com data://x file://y xhttps://z.example")
+    assert markdown("https://example.com/<script>alert(1)</script>").count("<script") == 0

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -91,11 +92,11 @@ def call(seq: int, begun: int, ended: int, action: str = "agent", refs: tuple[st
 
 
 def child(name: str, began: int, relation: str = "subagent") -> SessionLine:
-    known = {"uid": f"toy:{name}", "started_at": (NOON + timedelta(seconds=began)).isoformat(), "relation": relation}
+    known: dict[str, Any] = {"uid": f"toy:{name}", "started_at": (NOON + timedelta(seconds=began)).isoformat(), "relation": relation}
     return SessionLine(**{**dict.fromkeys(SessionLine.__struct_fields__), **known})
 
 
 def test_a_subagent_stands_with_the_call_that_names_it_or_during_which_it_began() -> None:
-    children = [child("named", 1), child("first", 12), child("second", 13), child("third", 14), child("fork", 12, "fork"), child("late", 99)]
-    calls = [call(0, 0, 5, refs=("toy:named", "toy:elsewhere")), call(2, 11, 20, "shell"), call(4, 11, 20), call(6, 11, 20), call(8, 40, 50)]
+    children = [child("named", 1), child("first", 12), child("second", 13), child("fork", 12, "fork"), child("late", 99)]
+    calls = [call(0, 0, 5, refs=("toy:named", "toy:other")), call(2, 11, 20, "shell"), call(4, 11, 20), call(6, 11, 20), call(8, 40, 50)]
     assert started_by(calls, {one.uid: one for one in children}) == {0: ("toy:named",), 4: ("toy:first",), 6: ("toy:second",)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from contextlib import closing
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -17,7 +17,9 @@ from runlore import pipeline
 from runlore.config import Config
 from runlore.live import SessionStore
 from runlore.store import open_store
+from runlore.usage import Zone
 from runlore.web._guard import Door
+from tests.ledgers import call, keep, price
 from tests.toy import Toy, line
 from tests.web.browsing import browser, needs_chromium, watched
 from tests.web.conftest import SHOP, Client, serving
@@ -95,6 +97,10 @@ def test_what_is_not_there_and_who_has_no_token_gets_a_page_that_helps(browser: 
         expect(here.page.locator(".session")).to_have_count(4)
         here.page.goto(f"{client.url}/s/nobody")
         expect(here.page.locator("h1")).to_have_text("Not found")
+        here.page.get_by_role("button", name="Log out").click()
+        here.page.wait_for_url("**/login")
+        here.page.goto(f"{client.url}/sessions")
+        assert here.page.url.endswith("/login")
 
 
 def test_the_keyboard_is_enough(browser: Browser, client: Client) -> None:
@@ -130,7 +136,10 @@ def test_the_keyboard_is_enough(browser: Browser, client: Client) -> None:
         press("g")
         press("h")
         page.wait_for_url(f"{client.url}/")
-        press("/")
+        for key in ("/", "Control+k"):
+            press("Escape")
+            press(key)
+            expect(page.get_by_label("Search all sessions")).to_be_focused()
         page.keyboard.type("redis")
         press("Enter")
         page.wait_for_url("**/sessions?q=redis")
@@ -282,6 +291,28 @@ def test_a_home_without_a_session_is_filled_with_the_first(browser: Browser, hom
         expect(here.page.get_by_text("Nothing is stored yet")).to_be_visible()
         fill("first", line(s="first", id="n0", text="the first of all"))
         expect(here.page.locator("#now")).to_contain_text("the first of all")
+        assert not here.wrong
+
+
+def test_a_day_of_a_chart_leads_to_what_was_done_on_it(browser: Browser, fill) -> None:
+    now = datetime.now(UTC)
+    days = [Zone().today(now - timedelta(days=ago)) for ago in (3, 5)]
+    for day in days:
+        at = (Zone().midnight(day) + timedelta(hours=12) - datetime(2026, 1, 1, tzinfo=UTC)).total_seconds()
+        config = fill(f"{day}", line(s=f"{day}", id=f"{day}", text=f"on {day}", at=at))
+    with closing(open_store(config.store)) as store:
+        keep(store, [call(f"{day}", f"{day}", ts=Zone().midnight(day) + timedelta(hours=12)) for day in days])
+        price(store, lambda call: 10**12)
+    url = f"since={days[0]}&until={days[0] + timedelta(days=1)}"
+    with serving() as client, watched(browser) as here:
+        here.page.goto(client.url)
+        here.page.locator(f'.heat [data-tip^="{days[0]}"]').click()
+        here.page.wait_for_url(f"**/sessions?{url}")
+        expect(here.page.locator(".session .title")).to_have_text([f"on {days[0]}"])
+        here.page.goto(f"{client.url}/usage?since=all")
+        here.page.locator(f'.bars [data-tip^="{days[0]}"]').click()
+        here.page.wait_for_url(f"**/usage?by=session&{url}")
+        expect(here.page.locator("tbody tr")).to_have_count(1)
         assert not here.wrong
 
 

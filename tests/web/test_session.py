@@ -168,7 +168,7 @@ def test_a_subagent_that_no_call_started_is_not_lost(home: Path) -> None:
     (project / "one/subagents").mkdir(parents=True)
     for path, agent, text in (("one.jsonl", None, "look around"), ("one/subagents/agent-a1.jsonl", "a1", "look <under> the bed")):
         record = {
-            "type": "user", "uuid": f"u-{agent}", "parentUuid": None, "sessionId": "one", "cwd": "/home/x", "isSidechain": agent is not None,
+            "type": "user", "uuid": f"u-{agent}", "parentUuid": None, "sessionId": "one", "cwd": "/x", "isSidechain": agent is not None,
             "timestamp": "2026-03-01T10:00:00.000Z", "message": {"role": "user", "content": text}, **({"agentId": agent} if agent else {}),
         }  # fmt: skip
         (project / path).write_text(json.dumps(record) + "\n")

@@ -7,11 +7,14 @@ no attribute but those named here. Nothing that is fetched is left in it: a pict
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import TYPE_CHECKING
 
 import nh3
 from markdown_it import MarkdownIt
+from markdown_it.rules_core import StateCore
+from markdown_it.token import Token
 from markupsafe import Markup, escape
 
 from .._text import clean
@@ -30,6 +33,8 @@ TAGS = {
 }  # fmt: skip
 ATTRIBUTES = {"a": {"href", "title"}, "code": {"class"}, "ol": {"start"}, "span": {"class"}}
 SCHEMES = {"http", "https", "mailto"}
+_ADDRESS = re.compile(r"\bhttps?://[^\s<>\"'`|\\^{}\[\]()]{3,1000}(?<![.,;:!?*_])")
+"""Of an address that stands in a text; what ends a sentence is no part of it."""
 _LANGUAGE = re.compile(r"[\w+#.-]{1,30}")
 
 
@@ -77,7 +82,32 @@ _KINDS = {"+": "add", "-": "cut", "@": "hunk"}
 @cache
 def _renderer() -> MarkdownIt:
     made = MarkdownIt("commonmark", {"html": False, "highlight": _fence}).enable(["table", "strikethrough"])
+    made.core.ruler.after("inline", "urls", _link_urls)
     return made.disable(["image", "html_block", "html_inline"])  # An image would be fetched; its link stays.
+
+
+def _link_urls(state: StateCore) -> None:
+    """A core rule: addresses that stand in a text as they are become links. What is a link already, or code, stays."""
+    for token in state.tokens:
+        if token.type == "inline" and token.children and "://" in token.content:
+            token.children = list(_linked(token.children))
+
+
+def _linked(tokens: Iterable[Token]) -> Iterator[Token]:
+    inside = 0
+    for token in tokens:
+        inside += (token.type == "link_open") - (token.type == "link_close")
+        if inside or token.type != "text":
+            yield token
+            continue
+        at = 0
+        for found in _ADDRESS.finditer(token.content):
+            yield Token("text", "", 0, content=token.content[at : found.start()])
+            yield Token("link_open", "a", 1, attrs={"href": found[0]})
+            yield Token("text", "", 0, content=found[0])
+            yield Token("link_close", "a", -1)
+            at = found.end()
+        yield Token("text", "", 0, content=token.content[at:])
 
 
 def _fence(text: str, language: str, _: str) -> str:

@@ -140,10 +140,10 @@ def started_by(calls: Sequence[ToolCall], children: dict[str, SessionLine]) -> d
         if child.relation != "subagent" or child.uid in placed or child.started_at is None:
             continue
         began = parse_time(child.started_at)
-        pair = next((pair for pair in free if _lasted(pair, began)), None)
-        if pair is not None and pair.call is not None:
-            found[pair.call.seq] = (child.uid,)
-            free.remove(pair)
+        around = next((pair for pair in free if _lasted(pair, began)), None)
+        if around is not None and around.call is not None:
+            found[around.call.seq] = (child.uid,)
+            free.remove(around)
     return found
 
 

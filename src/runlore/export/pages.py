@@ -19,6 +19,14 @@ from . import images, markup
 from .outline import Block
 
 TEMPLATES = Path(__file__).parent / "templates"
+FIXED = {
+    "edit": "fixed by a change",
+    "command": "fixed by a command",
+    "read": "gone after looking again",
+    "changed": "gone when it was called differently",
+    "retry": "gone when it was tried again",
+}
+"""How an error went away, in words."""
 
 
 def environment(*folders: Path) -> jinja2.Environment:
@@ -33,7 +41,8 @@ def environment(*folders: Path) -> jinja2.Environment:
         auto_reload=False,
     )
     made.filters.update(FILTERS)
-    made.globals.update(show=show, outcome=outcome, picture_names=images.named, picture_url=picture_url, link=session_url, folds=True)
+    made.globals.update(show=show, outcome=outcome, fixed=FIXED, link=session_url, folds=True)
+    made.globals.update(picture_names=images.named, picture_url=picture_url)
     return made
 
 

@@ -37,7 +37,7 @@ from ._charts import Stack
 from ._view import lent
 from .home import Active
 from .lives import LiveLine
-from .session import Part
+from .session import Fault, Part
 
 MOST_EVENTS = 500
 """Events of one answer; `first` of the next is one more than the last seq."""
@@ -111,7 +111,8 @@ class SessionsAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SessionAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """A session without its events. `parts` are what the page loads at once; `resume` is the agent's command that takes it up."""
+    """A session without its events. `parts` are what the page loads at once; `resume` is the agent's command that takes it up; `faults`
+    has by seq the errors that are known again elsewhere, each with what fixed it."""
 
     session: Session
     branches: list[Branch]
@@ -119,6 +120,7 @@ class SessionAnswer(msgspec.Struct, frozen=True, kw_only=True):
     parts: list[Part]
     children: list[SessionLine]
     resume: str | None
+    faults: dict[int, Fault]
 
 
 class EventAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -228,6 +230,7 @@ def get_session(request: Request, store: Store, _: Config) -> SessionAnswer:
         parts=session.parts_of(found),
         children=list(found.children.values()),
         resume=session.resume_command(found.session),
+        faults=session.faults_of(store, found.session.session_uid),
     )
 
 

@@ -15,6 +15,7 @@ from ..recurring import Answer, Recurring
 from ..store import Filter, Store
 from ..store.digests import SessionError
 from ._view import lent, render
+from .sessions import facets_of
 
 SHOWN = 100
 NAMES = ("q", "agent", "repo", "since", "least")
@@ -58,7 +59,7 @@ def page(request: Request) -> Response:
         given, chosen = asked(request.query_params, now)
         question = ("errors", tuple(sorted(given.items())))
         found = request.app.state.kept.get(store, question, lambda: find(store, given, chosen, now))
-        return render(request, "errors.html", given=given, found=found, facets=query.facets(store, 20))
+        return render(request, "errors.html", given=given, found=found, facets=facets_of(request, store))
 
 
 def one(request: Request) -> Response:

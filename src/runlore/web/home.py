@@ -136,6 +136,7 @@ def page(request: Request) -> Response:
             bars=bars(chart, say, f"{what} on each of the last {DAYS} days by {by}"),
             heat=heatmap(last - timedelta(days=7 * WEEKS - 1), last, begun, lambda number: count(number, "session")),
             heat_days=sorted(found.days.items(), reverse=True),
+            one_day=timedelta(days=1),
             is_past=chart.days[-1] != last.isoformat(),
             is_empty=not found.sessions,
         )

@@ -18,6 +18,7 @@ from .._findings import Fix
 from ..errors import NotFound, RunloreError, StoreError
 from ..export import images
 from ..export.outline import Block, Outline, bodies_of, texts
+from ..export.pages import usd
 from ..model import Session
 from ..store import Store
 from ..timeline import seen_by_model
@@ -175,7 +176,9 @@ def parts(request: Request) -> Response:
     """Which parts there are now: what a page that is open asks when the session grew."""
     with lent(request) as (store, _):
         found = outline_of(request, store, uid_of(request, store), branch_of(request))
-        return JSONResponse({"parts": msgspec.to_builtins(parts_of(found)), "events": found.session.events, "usd": found.session.cost.usd})
+        return JSONResponse(
+            {"parts": msgspec.to_builtins(parts_of(found)), "events": found.session.events, "cost": usd(found.session.cost.usd)}
+        )
 
 
 def text(request: Request) -> Response:

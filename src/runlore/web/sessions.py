@@ -159,10 +159,16 @@ def page(request: Request) -> Response:
             "sessions.html",
             wanted=wanted,
             found=find(store, wanted),
-            facets=query.facets(store, 30),
+            facets=facets_of(request, store),
             sorts=SORTS,
             is_empty=query.is_empty(store),
         )
+
+
+def facets_of(request: Request, store: Store) -> dict[str, list[tuple[str, int]]]:
+    """What sessions can be chosen by."""
+    found: dict[str, list[tuple[str, int]]] = request.app.state.kept.get(store, "facets", lambda: query.facets(store, 30))
+    return found
 
 
 def results(request: Request) -> Response:

@@ -25,6 +25,7 @@ from ..usage.waste import wasted
 from ._charts import WHOLE, bars, stacked
 from ._view import lent, render
 from .session import uid_of
+from .sessions import facets_of
 
 NAMES = ("by", "since", "until", "agent", "model", "project", "branch", "machine", "sort")
 SPANS = {"today": "today", "7d": "7 days", "30d": "30 days", "90d": "90 days", "": "all"}
@@ -122,6 +123,7 @@ def page(request: Request) -> Response:
             wanted=wanted,
             found=found,
             rows=(rows[::-1] if is_in_time and wanted.sort is None else rows)[:ROWS],
+            facets=facets_of(request, store),
             kinds=usage.BY,
             spans=SPANS,
             bars=bars(chart, usd, f"Cost by {wanted.by}", WHOLE) if is_in_time and len(shown) > 1 else None,

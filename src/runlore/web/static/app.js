@@ -59,13 +59,26 @@ $("[data-help]")?.addEventListener("click", () => help.showModal());
 document.addEventListener("click", (event) => {
   const button = event.target.closest("[data-copy]");
   if (button) copy(button.dataset.copy, button.dataset.said || "copied");
+  const mark = event.target.closest("[data-go]");
+  if (mark) location.href = mark.dataset.go;
 });
 
 // ── keyboard ────────────────────────────────────────────────────────────────────────────────────────────────────────
 const places = { h: "/", s: "/sessions", e: "/errors", u: "/usage", l: "/live", a: "/agents" };
 let isGoing = false;
 
+function search() {
+  const field = $('[data-key="/"]');
+  field?.focus();
+  field?.select();
+  return Boolean(field);
+}
+
 document.addEventListener("keydown", (event) => {
+  if ((event.ctrlKey || event.metaKey) && !event.altKey && !event.shiftKey && event.key === "k" && !$("dialog[open]")) {
+    if (search()) event.preventDefault();
+    return;
+  }
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   const isTyping = event.target.closest("input, textarea, select, [contenteditable]");
   if (event.key === "Escape" && isTyping) {
@@ -82,12 +95,7 @@ document.addEventListener("keydown", (event) => {
   isGoing = event.key === "g";
   if (isGoing) setTimeout(() => (isGoing = false), 1200);
   if (event.key === "/") {
-    const field = $('[data-key="/"]');
-    if (field) {
-      event.preventDefault();
-      field.focus();
-      field.select();
-    }
+    if (search()) event.preventDefault();
   } else if (event.key === "?") {
     event.preventDefault();
     help.showModal();

@@ -261,7 +261,7 @@ async function grow() {
   const isAtEnd = innerHeight + scrollY >= document.documentElement.scrollHeight - 80;
   const answer = await fetch(at("parts"));
   if (!answer.ok) return;
-  const { parts, events } = await answer.json();
+  const { parts, events, cost } = await answer.json();
   const drawn = $$(".part");
   for (const now of parts) {
     let part = drawn[now.number];
@@ -282,6 +282,7 @@ async function grow() {
     if (part.getBoundingClientRect().top < innerHeight + 1200) await fill(part);
   }
   $('[data-live="events"]').textContent = events.toLocaleString("en");
+  $('[data-live="cost"]').textContent = cost;
   if (isAtEnd) scrollTo(0, document.documentElement.scrollHeight);
 }
 
