@@ -14,9 +14,12 @@ from runlore import config as settings
 from runlore import digesting, doctor, pipeline
 from runlore.config import Config
 from runlore.digest import session as digests
+from runlore.evicting import let_go
+from runlore.leaks import leaks
 from runlore.model import Digest
 from runlore.store import Filter, Store, open_store
 from runlore.store.digest_rows import pack_digest
+from runlore.usage.waste import wasted
 from tests.test_law import CASES
 from tests.toy import START, Toy, line
 
@@ -207,3 +210,17 @@ def test_digests_of_no_session_are_removed(store: Store, config: Config, root: P
     store.db.execute("insert into digests select 9999, version, last_seq, content_hash, made_at, length, hash, body from digests limit 1")  # type: ignore[attr-defined]
     assert not doctor.examine(store, config, full=True).ok
     assert doctor.examine(store, config, full=True, repair=True).ok
+
+
+@pytest.mark.parametrize("agent", sorted({case.parent.name for case in CASES}))
+def test_what_was_wasted_is_told_as_before_when_all_events_have_left(store: Store, config: Config, agent: str) -> None:
+    roots = [str(case / "root") for case in CASES if case.parent.name == agent]
+    pipeline.sync(store, config, agents=[agent], roots=roots, quiet_s=LATER)
+    before = wasted(store), leaks(store, ALL)
+    uids = store.uids(ALL)
+    let_go(store, uids)
+    assert all(weight.is_evicted for weight in store.weights() if weight.events)
+    after = wasted(store), leaks(store, ALL)
+    assert after[0] == before[0]
+    told = [[(leak.line.uid, leak.kind, leak.count, leak.hashes) for leak in found] for found in (before[1], after[1])]
+    assert told[0] == told[1]

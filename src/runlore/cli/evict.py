@@ -202,5 +202,5 @@ def report(plan: retain.Plan, manifest: Path | None, names: dict[str, str], is_j
         )
     for reason, number in plan.stays.items():
         note(f"{count(number, 'session')} {'stays' if number == 1 else 'stay'}: {reason}")
-    if not is_done and plan.is_short:
+    if plan.is_short:
         note(f"that is not enough for {size(plan.goal or 0)}: nothing else may leave")

@@ -61,11 +61,19 @@ def marks_of(store: Store, uid: str, billed: Sequence[Billed], *, is_evicted: bo
 def _suspects(store: Store, chosen: CallFilter, evicted: set[str]) -> Iterator[SessionLine]:
     names = ("agent", "repo", "cwd", "branch", "machine")
     lines = store.sessions(Filter(parents_only=False, **{name: getattr(chosen, name) for name in names}))
-    rewound = store.rewound() | evicted
+    rewound = store.rewound()
     below = {one.keys[0] for one in store.sum_calls(["subagent"], CallFilter(session=chosen.session))} if chosen.session else None
     for line in lines:
-        if (line.errors or line.retries or line.uid in rewound) and (below is None or line.uid == chosen.session or line.uid in below):
+        if below is not None and line.uid != chosen.session and line.uid not in below:
+            continue
+        if line.errors or line.retries or line.uid in rewound or (line.uid in evicted and _was_wasteful(store, line.uid)):
             yield line
+
+
+def _was_wasteful(store: Store, uid: str) -> bool:
+    """Whether a session whose events have left was one to look at: its digest then has the word for it, be there a call or none."""
+    digest = store.digest(uid)
+    return digest is not None and bool(digest.waste)
 
 
 def _is_chosen(call: Call, line: SessionLine, chosen: CallFilter) -> bool:
