@@ -28,6 +28,8 @@ SEEN_KINDS = CALL_KINDS | {"user_msg", "assistant_msg", "thinking", "tool_result
 
 _OUT_OF_ORDER = 8  # events that a result may stand in front of its call; one has been seen, parallel calls make it more
 _ANSWERS = frozenset({"tool_result", "human_intervention", "decision", "error"})
+_WITHOUT_ID = CALL_KINDS | {"tool_result"}
+"""What is a call or a result also when no id says which."""
 
 
 class Branch(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,6 +92,14 @@ def is_prompt(event: SessionEvent) -> bool:
     """
     # An interrupt, a refusal or an answer is an intervention as well, but it does not begin anything.
     return event.kind == "user_msg" or (event.kind == "human_intervention" and event.call_id is None and _is_command(event))
+
+
+def prompts(events: Iterable[SessionEvent]) -> list[SessionEvent]:
+    """Those that a person typed, in the order given."""
+    return [event for event in events if event.kind in _MAY_BE_PROMPT and is_prompt(event)]  # A third of the time of asking all.
+
+
+_MAY_BE_PROMPT = frozenset({"user_msg", "human_intervention"})
 
 
 class Seen(msgspec.Struct, frozen=True):
@@ -158,13 +168,15 @@ def pairs(events: Iterable[SessionEvent]) -> list[ToolCall]:
     answered: set[str] = set()
     for event in _sorted(events):
         call_id, kind = event.call_id, event.kind
+        if call_id is None and kind not in _WITHOUT_ID:  # Half of all.
+            continue
         is_call, is_answer = kind in CALL_KINDS, kind in _ANSWERS
         same = latest.get(call_id) if call_id is not None else None
         if is_call and same and not same[0].is_call and event.seq - same[0].seq <= _OUT_OF_ORDER:
             same.insert(0, event)
         elif same is not None and not (is_call and call_id in answered):
             same.append(event)
-        elif is_call or (is_answer and (call_id is not None or kind == "tool_result")):
+        elif is_call or is_answer:
             found.append([event])
             if call_id is not None:
                 latest[call_id] = found[-1]
@@ -239,7 +251,7 @@ def _is_command(event: SessionEvent) -> bool:
 
 def _is_one_line(ordered: Sequence[SessionEvent]) -> bool:
     """Whether no two prompts follow the same event: then nothing can have been rewound. Most sessions are so, and it is soon told."""
-    above = [event.parent_seq for event in ordered if event.parent_seq is not None and is_prompt(event)]
+    above = [event.parent_seq for event in prompts(ordered) if event.parent_seq is not None]
     return len(set(above)) == len(above)
 
 

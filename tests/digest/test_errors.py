@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runlore.digest import ErrorSeen
+from runlore.digest._lines import find, may_prove
 from runlore.digest.errors import errors, signature
 from runlore.model import SessionEvent, Tests
 from tests.digest.sessions import UID, session
@@ -193,6 +194,23 @@ def test_what_merely_looks_like_an_error_is_none(called: str, came_back: str, fi
 def test_an_error_is_found_wherever_it_was_reported(called: str, came_back: str, fields: dict[str, Any], line: str) -> None:
     (found,) = seen(called, came_back, **fields)
     assert found.signature.template.startswith(line)
+
+
+LINES = (
+    "E   KeyError: 'x'", "panic: no more", "thread 'main' panicked at 'no', a.rs:1", "TypeError: no function", "    at f (a.js:1:2)", "x",
+    "Caused by: a.IOException: full", "a.rb:3:in `f': no (NameError)", "bash: foo: command not found", "a.c:1:2: error: no type",
+    "error[E0425]: no value", "a.py:1:1: F401 unused import", "--- FAIL: TestA", "FAILED a.py::test_b - no", "fatal: not a repository",
+    "cat: a: No such file or directory", "Killed", "HTTP 503", "Error: it is not there", "could not do it", "2 errors", "all is well",
+    "\x1b[31merror\x1b[0m: could not apply it", 'Traceback (most recent call last):\n  File "a.py", line 1\nOSError: full',
+)  # fmt: skip
+
+
+@given(st.lists(st.sampled_from(LINES), max_size=6))
+def test_what_proves_an_error_is_found_without_the_forms_that_prove_none(lines: list[str]) -> None:
+    body = "\n".join(lines)
+    line, proof = find(body), find(body, proof=True)
+    assert proof == line if line is not None and line.is_strong else proof is None or not proof.is_strong
+    assert may_prove(body) or line is None or not line.is_strong or "Traceback" in body
 
 
 def test_an_error_is_counted_once_with_all_its_places() -> None:

@@ -17,7 +17,7 @@ from . import Signature
 from ._commands import Command, parse
 from ._forms import Line
 from ._json import is_success, line_of_json, line_of_object, object_in
-from ._lines import find, has_frames, may_tell, plain
+from ._lines import find, has_frames, may_prove, plain
 from ._said import is_stop
 from ._signature import sign
 
@@ -79,13 +79,10 @@ def attempts_of(events: Iterable[SessionEvent], bodies: Mapping[int, str]) -> li
     calls = pairs(own)
     paired = {event.seq for call in calls for event in (call.call, call.result) if event is not None}
     found = [attempt for call in calls if (attempt := _attempt(call, bodies)) is not None]
-    found += [_lone(event, bodies) for event in own if event.seq not in paired and _is_error(event)]
+    errors = [event for event in own if event.kind == "error" or (event.is_error and event.kind != "human_intervention")]
+    found += [_lone(event, bodies) for event in errors if event.seq not in paired]
     found.sort(key=lambda attempt: attempt.end_seq)
     return _continued(found)
-
-
-def _is_error(event: SessionEvent) -> bool:
-    return event.kind == "error" or (event.is_error and event.kind != "human_intervention")
 
 
 def _attempt(pair: ToolCall, bodies: Mapping[int, str]) -> Attempt | None:
@@ -95,7 +92,7 @@ def _attempt(pair: ToolCall, bodies: Mapping[int, str]) -> Attempt | None:
         return None
     action = (call and call.action) or (result and result.action) or "other"
     paths = (*(call.files if call else ()), *(result.files if result else ()))
-    files = frozenset(path.replace("\\", "/").rstrip("/").rpartition("/")[2] for path in paths)
+    files = frozenset([path.replace("\\", "/").rstrip("/").rpartition("/")[2] for path in paths])
     is_refused = result is not None and is_stop(result)
     failed = result is not None and not is_refused and _has_failed(result)
     shell = bodies.get(call.seq, "") if call and action == "shell" else ""
@@ -184,12 +181,12 @@ def _hidden(result: SessionEvent, bodies: Mapping[int, str], text: str) -> Line 
     if result.tests is not None and result.tests.failed == 0 and result.tests.passed:
         return None
     body = bodies.get(result.seq, "")
-    if not body or (not may_tell(body[-END:].rstrip()[-NEAR_END:]) and not has_frames(body)):
+    if not body or (not may_prove(body[-END:].rstrip()[-NEAR_END:]) and not has_frames(body)):
         return None
     command = _parsed(text)
     if command.only_looks or (result.exit_code == 0 and not command.hides_status):
         return None
-    line = find(body)
+    line = find(body, proof=True)
     return (
         line
         if line is not None

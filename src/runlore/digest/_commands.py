@@ -154,9 +154,11 @@ _PREFIXES = frozenset("sudo time env exec nohup npx bunx pnpx uvx xargs command 
 
 _WORD = re.compile(
     r"""\n|&&|\|\||\|&|[;|()]|&(?!>)|\d?(?:>>?|<<?<?|&>>?)(?:&\d|&-)?"""
-    r"""|(?:'[^']*'|"(?:[^"\\]|\\.)*"|\\.|\$\([^()]{0,200}\)|[^\s'"\\;|&<>()])+|['"]"""
+    r"""|(?:[^\s'"\\;|&<>()$]++|'[^']*'|"(?:[^"\\]++|\\.)*"|\\.|\$\([^()]{0,200}\)|\$)+|['"]"""
 )
 _SEPARATORS = frozenset({"\n", "&&", "||", "|", "|&", ";", "&", "(", ")"})
+_BEGINS_MARK = frozenset("\n&|;()<>0123456789")
+"""How a separator begins, or what sends output to a file."""
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _HEREDOC = re.compile(r"(?s)<<-?\s*(['\"]?)(\w+)\1.*?(?:\n\2\b|\Z)")
 
@@ -172,18 +174,21 @@ def _simple_commands(command: str) -> tuple[list[list[str]], list[str], list[str
     targets: list[str] = []
     is_target = False
     for word in _WORD.findall(command):
-        if word in _SEPARATORS:
-            if parts[-1]:
-                separators.append(word)
-                parts.append([])
-            is_target = False
-        elif word.lstrip("0123456789&")[:1] in ("<", ">") and word[:1] not in "'\"":
-            is_target = not word.endswith(("&1", "&2", "&-"))
-        elif is_target:
+        if word[0] in _BEGINS_MARK:  # Few do, and the others need not be compared with every mark.
+            if word in _SEPARATORS:
+                if parts[-1]:
+                    separators.append(word)
+                    parts.append([])
+                is_target = False
+                continue
+            if word.lstrip("0123456789&")[:1] in ("<", ">"):
+                is_target = not word.endswith(("&1", "&2", "&-"))
+                continue
+        if is_target:
             targets.append(word.strip("'\""))
             is_target = False
         else:
-            parts[-1].append(word.strip("'\"") if word[:1] in "'\"" else word)
+            parts[-1].append(word.strip("'\"") if word[0] in "'\"" else word)
     return [part for part in parts if part], separators, [target for target in targets if not target.startswith("/dev/")]
 
 
@@ -207,7 +212,7 @@ def _unwrapped(words: list[str]) -> list[str]:
         first = _program(words[0])
         if first == "command" and words[1:2] in (["-v"], ["-V"]):
             return words
-        if _ASSIGNMENT.match(words[0]) or first in _PREFIXES:
+        if first in _PREFIXES or ("=" in words[0] and _ASSIGNMENT.match(words[0])):
             words = words[1:]
             while words and words[0].startswith("-"):
                 words = words[1:]

@@ -473,5 +473,8 @@ FORMS: tuple[tuple[tuple[str, ...], Form], ...] = (
 )  # fmt: skip
 """Most telling first, each with the words (in lower case) of which one must be there; of the same form the first line counts."""
 
+PROVING = frozenset({_pytest_error, _panic, _thrown, _ruby, _missing_command, _compile, _test, _git, _shell})
+"""Forms of which a line may be strong."""
+
 LAST_COUNTS = frozenset({_pytest_error, _test})
 """Forms of which the last line counts, and not the first: a test runner sums up at its end."""

@@ -11,12 +11,13 @@ from collections.abc import Iterable, Iterator
 
 import re2
 
-from ._clean import finder, window
-from ._forms import FORMS, FRAME, LAST_COUNTS, Line, bare, python, with_test
+from ._clean import finder, safe, window
+from ._forms import FORMS, FRAME, LAST_COUNTS, PROVING, Line, bare, python, with_test
 
 
-def find(body: str) -> Line | None:
-    """The line that matters, or None for a body in which nothing tells of an error."""
+def find(body: str, *, proof: bool = False) -> Line | None:
+    """The line that matters, or None for a body in which nothing tells of an error. As `proof` only a strong one will do: where none of
+    the forms that give one is there, the others are not tried."""
     head, tail = window(body)
     lines = _unframed(head)
     middle = len(lines)
@@ -32,6 +33,8 @@ def find(body: str) -> Line | None:
     ranks = 0
     for number in found:
         ranks |= _RANKS[number]
+    if proof:
+        ranks &= _PROVING
     harmless: dict[int, bool] = {}
     count = len(lines)
     while ranks:
@@ -57,9 +60,9 @@ def has_frames(body: str) -> bool:
     return "Traceback (most recent" in body or FRAME in body
 
 
-def may_tell(text: str) -> bool:
-    """False when nothing in a text can be part of a line that tells of an error, but for a traceback."""
-    return bool(_find_words(f"\n{text.lower()}\n"))
+def may_prove(text: str) -> bool:
+    """False when nothing in a text can be part of a line that proves an error, but for a traceback."""
+    return bool(_find_proving_words(f"\n{safe(text).lower()}\n"))
 
 
 def _lines_with(words: list[str], everything: str, count: int, middle: int) -> Iterator[int]:
@@ -224,3 +227,7 @@ _WORDS = sorted({word for words, _ in FORMS for word in words})
 _RANKS = [sum(1 << rank for rank, (words, _) in enumerate(FORMS) if word in words) for word in _WORDS]
 """The forms that a word belongs to, as bits."""
 _find_words = finder(re2.escape(word) for word in _WORDS)
+_LAST_PROVING = max(rank for rank, (_, form) in enumerate(FORMS) if form in PROVING)
+_PROVING = (2 << _LAST_PROVING) - 1
+"""The forms up to the last that gives a strong line: one between them that gives a weak one still comes first."""
+_find_proving_words = finder(re2.escape(word) for word in sorted({word for words, form in FORMS if form in PROVING for word in words}))

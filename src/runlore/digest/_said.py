@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from .._findings import Moment
-from ..model import SessionEvent
+from ..model import CALL_KINDS, SessionEvent
 from ..timeline import is_prompt
 from ._clean import cut
 
@@ -54,16 +54,25 @@ def asked(text: str) -> str:
     text = text[:_LOOKED_AT]
     if text.lstrip()[:1] == "<":
         for _ in range(4):
-            text, count = _TAGS.subn("", text, count=1)
-            if not count:
+            text, before = _without_start(_TAGS, text), text
+            if text is before:
                 break
-    text = " ".join(_MARKS.sub(" ", _LEAD_IN.sub("", text)).split())
+    text = _without_start(_LEAD_IN, text)
+    if "[" in text:
+        text = _MARKS.sub(" ", text)
+    text = " ".join(text.split())
     if text.startswith("!"):
         return ""
     if text.startswith("/"):
-        text = _COMMAND.sub("", text)
+        text = _without_start(_COMMAND, text)
         return "" if _COMMAND.match(text) or len(text.split()) < 2 else text
     return text
+
+
+def _without_start(pattern: re.Pattern[str], text: str) -> str:
+    """What `sub` would give for a pattern of how a text begins, which it would try at each character: a fiftieth of the time."""
+    found = pattern.match(text)
+    return text[found.end() :] if found else text
 
 
 _REJECTS = re.compile(
@@ -111,14 +120,15 @@ def corrections_of(events: Iterable[SessionEvent], bodies: Mapping[int, str]) ->
     found = []
     has_worked = was_stopped = False
     for event in events:
-        if event.kind == "user_msg":
+        kind = event.kind
+        if kind == "user_msg":
             text = asked(bodies.get(event.seq) or event.summary or "")
             if text and has_worked and not _SMALL_TALK.fullmatch(text) and ((was_stopped and not _goes_on(text)) or rejects(text)):
                 found.append(Moment(event.seq, cut(text, LONGEST_WORDS)))
             was_stopped = has_worked = False
-        elif is_stop(event):
+        elif kind == "human_intervention" and is_stop(event):
             was_stopped = True
-        elif event.role == "assistant" or event.is_call:
+        elif event.role == "assistant" or kind in CALL_KINDS:
             has_worked = True
     return found
 

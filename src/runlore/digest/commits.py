@@ -31,7 +31,7 @@ def verbs(command: str) -> set[str]:
 def reported(command: str, output: Callable[[], str]) -> list[tuple[str, str]]:
     """The commits that git says it made, `[main 1a2b3c4] Subject`: (name, subject). The output is asked for when it matters."""
     # Asked of every command: a word that is not there is found out a hundred times as fast as what git is told.
-    if not any(word in command for word in TELLERS) or not verbs(command) & TELLERS:
+    if "git" not in command or not any(word in command for word in TELLERS) or not verbs(command) & TELLERS:
         return []
     return [(found[1], found[2].strip()) for found in _REPORT.finditer(output())]
 

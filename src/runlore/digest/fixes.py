@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 
 import msgspec
 
@@ -150,7 +151,8 @@ def _likeness(failed: Attempt, later: Attempt, distance: int) -> tuple[bool, flo
 
 def _is_by_shell(failed: Attempt, later: Attempt) -> bool:
     """Whether what a tool could not read or change was then read or changed by a command."""
-    if later.action != "shell":
+    # To understand a command takes a hundred times as long as to see that it has no such word, here and below.
+    if later.action != "shell" or not any(name in later.shell for name in failed.files):
         return False
     if failed.action == "edit":
         return bool(failed.files & later.command.writes)
@@ -164,12 +166,15 @@ def _after_trouble(failed: Attempt, later: Attempt, distance: int) -> tuple[bool
 
 
 def _likeness_of_commands(failed: Attempt, later: Attempt, distance: int) -> tuple[bool, float]:
-    mine, other = failed.command, later.command
-    if not mine.key or not other.key:
+    mine = failed.command
+    missing = failed.signature is not None and failed.signature.template.startswith("command not found: ")
+    if not mine.key or not (missing or any(all(word in later.shell for word in head.split()) for head in mine.heads)):
+        return False, 0.0
+    other = later.command
+    if not other.key:
         return False, 0.0
     if mine.key == other.key:
         return True, 0.9
-    missing = failed.signature is not None and failed.signature.template.startswith("command not found: ")
     if missing and failed.signature is not None:
         if failed.signature.name in other.programs:
             return True, 0.85
@@ -220,8 +225,8 @@ def _steps(attempts: Sequence[Attempt], n: int, end: _End, bodies: Mapping[int, 
     body = bodies.get(failed.end_seq, "")
     kind = failed.signature.kind if failed.signature else ""
     if edits:
-        ranked = sorted(edits, key=lambda attempt: (_nearness(attempt, failed, body), attempt.seq), reverse=True)
-        is_named = _nearness(ranked[0], failed, body) > (3 if kind in ("shell", "http") else 0)
+        ranked, nearness = _by_nearness(edits, failed, body)
+        is_named = nearness > (3 if kind in ("shell", "http") else 0)
         if is_named or (kind in ("compile", "test", "exception") and (end.is_same or end.n - n > NEAR)):
             doubt = 0.0 if is_named or len({name for edit in edits for name in edit.files}) == 1 else 0.15
             return tuple(_step(edit, "edit") for edit in ranked[:MOST_STEPS]), end.confidence - doubt - (0.1 if len(edits) > 12 else 0)
@@ -253,19 +258,27 @@ def _steps_to_edit(failed: Attempt, last: Attempt, between: list[Attempt], end: 
     return (_step(last, "changed"), *(_step(attempt, "read") for attempt in looked[-3:])), end.confidence
 
 
-def _nearness(edit: Attempt, failed: Attempt, body: str) -> int:
-    """How much speaks for an edit: its file is named by the error, or by the command that failed."""
-    signature = failed.signature
-    sample = signature.sample if signature else ""
-    named = [name for name in edit.files if name]
-    if any(name in sample for name in named):
-        return 4
-    if any(name in body for name in named):
-        return 3
-    if any(name in failed.text for name in named):
-        return 2
-    mentioned = {_stem(name) for name in _FILES.findall(body[:20_000])}
-    return int(any(_stem(name) in mentioned for name in named))
+def _by_nearness(edits: Iterable[Attempt], failed: Attempt, body: str) -> tuple[list[Attempt], int]:
+    """The edits, first those for which most speaks, and how much speaks for the first: its file is named by the error, or by the
+    command that failed."""
+    sample = failed.signature.sample if failed.signature else ""
+
+    @cache
+    def mentioned() -> set[str]:  # Once for all edits: it takes longer than all else.
+        return {_stem(name) for name in _FILES.findall(body[:20_000])}
+
+    def nearness(edit: Attempt) -> int:
+        named = [name for name in edit.files if name]
+        if any(name in sample for name in named):
+            return 4
+        if any(name in body for name in named):
+            return 3
+        if any(name in failed.text for name in named):
+            return 2
+        return int(any((stem := _stem(name)) in body and stem in mentioned() for name in named))
+
+    ranked = sorted(((nearness(edit), edit) for edit in edits), key=lambda pair: (pair[0], pair[1].seq), reverse=True)
+    return [edit for _, edit in ranked], ranked[0][0]
 
 
 _FILES = re.compile(r"[\w.-]{2,80}\.[A-Za-z]{1,5}(?=\W|$)")

@@ -106,7 +106,7 @@ def _edits(attempt: Attempt) -> bool:
     if attempt.failed or attempt.action != "shell":
         return attempt.action == "edit" and not attempt.failed
     text = attempt.text[:LONGEST]  # Words are looked for before a pattern is, here and below: nearly every command is asked.
-    return ("sed" in text or "perl" in text or "git" in text or "patch" in text) and _IN_PLACE.search(text) is not None
+    return ("sed" in text or "perl" in text or "git apply" in text or "patch -p" in text) and _IN_PLACE.search(text) is not None
 
 
 _IN_PLACE = re.compile(r"\b(?:sed|perl)\b[^|;&\n]{0,80} -[a-zA-Z]{0,4}i|\bgit apply\b|\bpatch -p\d")
@@ -136,7 +136,9 @@ def _has_failures(attempt: Attempt) -> bool:
 
 def _is_of_before(attempt: Attempt) -> bool:
     """Whether the changes were put aside for this run: what it tells is how things were before."""
-    return attempt.action == "shell" and "git " in (text := attempt.text[:LONGEST]) and _ASIDE.search(text) is not None
+    if attempt.action != "shell" or "git " not in (text := attempt.text[:LONGEST]):
+        return False
+    return ("git stash" in text or "git worktree" in text or "git checkout" in text) and _ASIDE.search(text) is not None
 
 
 _ASIDE = re.compile(r"\bgit (?:stash(?! (?:pop|apply|list|show|drop))|worktree add|checkout (?:HEAD|main|master|origin)\b)")
@@ -144,8 +146,8 @@ _ASIDE = re.compile(r"\bgit (?:stash(?! (?:pop|apply|list|show|drop))|worktree a
 
 def _shipping(attempt: Attempt, bodies: Mapping[int, str]) -> frozenset[str]:
     """What was shipped by a command, as its output does not deny."""
-    text = attempt.text
-    if not ("git" in text or "gh" in text or "glab" in text):
+    text = attempt.shell
+    if not ("commit" in text or "push" in text or "create" in text or "merge" in text):
         return frozenset()
     shipped = _SHIPS & {" ".join(head.split()[:size]) for head in attempt.command.heads for size in (2, 3)}
     return frozenset() if shipped and (attempt.failed or _REFUSED.search(bodies.get(attempt.end_seq, ""))) else shipped
@@ -190,18 +192,23 @@ def _was_known(run: Attempt, session: _Session) -> bool:
 
 def _by_end(session: _Session) -> Outcome | None:
     """What the program that ran the agent says at the end, when the agent itself had no more to say."""
-    ends = [event for event in session.line if event.kind != "lifecycle"]
-    if not any(event.kind == "user_msg" for event in ends):
+    last = _last_but(session.line, "lifecycle")
+    if last is None or not any(event.kind == "user_msg" for event in session.line):
         return None
-    last = ends[-1]
     if last.kind == "completion" and last.is_error:
         return _say("fail", "end", 0.9, "the run ended without a result", last.seq)
-    others = [event for event in ends if event.kind not in ("error", "retry")]
-    if last.kind != "error" or (others and others[-1].kind in ("assistant_msg", "completion")):
+    if last.kind != "error":
+        return None
+    other = _last_but(session.line, "lifecycle", "error", "retry")
+    if other is not None and other.kind in ("assistant_msg", "completion"):
         return None
     if _INTERRUPTS.search(last.summary or ""):
         return _say("abandoned", "interrupted", 0.7, "it was interrupted, and nothing followed", last.seq)
     return _say("fail", "end", 0.7, "the session ends with an error", last.seq)
+
+
+def _last_but(line: list[SessionEvent], *kinds: str) -> SessionEvent | None:
+    return next((event for event in reversed(line) if event.kind not in kinds), None)
 
 
 def _by_exit(session: _Session) -> Outcome | None:
@@ -215,7 +222,8 @@ def _by_exit(session: _Session) -> Outcome | None:
     if run is None or run.end_seq < session.last_edit:
         return None
     said = session.bodies.get(run.end_seq, "").strip()
-    before = next((other for other in session.attempts if other is not run and _may_be(other, run) and _runs(other)), None)
+    words = run.command.key.split()[:4]
+    before = next((other for other in session.attempts if other is not run and _may_be(other, run, words) and _runs(other)), None)
     if before is None or before.end_seq > run.end_seq or not said or said != session.bodies.get(before.end_seq, "").strip():
         return None
     changes = [attempt for attempt in session.attempts if before.end_seq < attempt.seq < run.seq and _edits(attempt)]
@@ -224,10 +232,13 @@ def _by_exit(session: _Session) -> Outcome | None:
     return _say("fail", "exit", 0.6, "the same run says what it said before the changes", before.end_seq, run.end_seq)
 
 
-def _may_be(other: Attempt, run: Attempt) -> bool:
-    """Whether two commands do the same work. Words are compared first: to understand a command takes a hundred times as long."""
-    text = other.text if other.action == "shell" else ""
-    return all(word in text for word in run.command.key.split()[:4]) and other.command.key == run.command.key
+def _may_be(other: Attempt, run: Attempt, words: list[str]) -> bool:
+    """Whether two commands do the same work. Words of the one are looked for first: to understand the other takes a hundred times as
+    long."""
+    for word in words:
+        if word not in other.shell:
+            return False
+    return other.command.key == run.command.key
 
 
 def _runs(attempt: Attempt) -> bool:
@@ -262,9 +273,10 @@ _MORE = re.compile(r"\b(?:not|isn'?t|no|never|but|however|except|almost|nearly|w
 
 def _by_words(session: _Session) -> Outcome | None:
     """The user's last words, when nothing was done about them any more."""
-    last = next((event for event in reversed(session.line) if event.kind == "user_msg"), None)
-    if last is None or sum(event.kind == "user_msg" for event in session.line) < 2:
+    said = [event for event in session.line if event.kind == "user_msg"]
+    if len(said) < 2:
         return None
+    last = said[-1]
     if any(attempt.seq > last.seq for attempt in session.attempts):
         return None
     text = " ".join(session.bodies.get(last.seq, last.summary or "")[:2000].lower().replace("\u2019", "'").split())

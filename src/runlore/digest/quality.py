@@ -12,7 +12,7 @@ from datetime import timedelta
 
 from ..config import Quality as Limits
 from ..model import Relation, SessionEvent, is_own
-from ..timeline import active, is_prompt
+from ..timeline import active, prompts
 from . import Quality
 
 LONG_PROMPT = 60
@@ -27,14 +27,16 @@ def quality(
     events: Iterable[SessionEvent], bodies: Mapping[int, str], relation: Relation | None = None, limits: Limits = DEFAULT
 ) -> Quality:  # fmt: skip
     """The class of a session. `relation` is the session's own: a subagent's session is one whatever it holds."""
-    line = active(event for event in events if event.origin is None)
-    if relation == "subagent" or (line and all(event.is_sidechain for event in line)):
+    if relation == "subagent":
         return "subagent"
-    prompts = [event for event in line if is_prompt(event) and not event.is_sidechain]
-    calls = [event for event in line if event.is_call and not is_own(event.tool)]
-    if _is_automated(prompts, line, bodies, limits):
+    line = active(event for event in events if event.origin is None)
+    if line and all(event.is_sidechain for event in line):
+        return "subagent"
+    typed = [event for event in prompts(line) if not event.is_sidechain]
+    if _is_automated(typed, line, bodies, limits):
         return "automated"
-    if len(prompts) <= 1:
+    if len(typed) <= 1:
+        calls = [event for event in line if event.is_call and not is_own(event.tool)]
         if len(calls) < limits.trivial_calls and not any(event.kind == "edit" for event in calls):
             return "trivial"
         if len(calls) <= limits.one_shot_calls:

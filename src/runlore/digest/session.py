@@ -53,7 +53,7 @@ def make(session: Session, events: Iterable[SessionEvent], bodies: Mapping[int, 
     calls = [event for event in own if event.kind in CALL_KINDS]
     is_main = not all(event.is_sidechain for event in own)
     spoken = [event for event in own if not (is_main and event.is_sidechain)]
-    goal = goal_of((event for event in spoken if timeline.is_prompt(event)), bodies)
+    goal = goal_of(timeline.prompts(spoken), bodies)
     cut: dict[str, int] = {}
 
     def most(name: str, items: Iterable[T], limit: int) -> tuple[T, ...]:
@@ -80,9 +80,9 @@ def make(session: Session, events: Iterable[SessionEvent], bodies: Mapping[int, 
         pull_requests=most("pull_requests", work.pull_requests.values(), MOST_MOMENTS),
         edits=dict(most("edits", (p for p in by_use(work.edited) if p[1] >= SEVERAL), MOST_FILES)),
         slow=most("slow", sorted(work.took.values(), key=lambda took: -took.seconds), MOST_SLOW),
-        actions=_counted("actions", (event.action for event in calls if event.action), cut),
-        tools=_counted("tools", (event.tool for event in calls if event.tool), cut),
-        kinds=_counted("kinds", (event.kind for event in own), cut),
+        actions=_counted("actions", [event.action for event in calls if event.action], cut),
+        tools=_counted("tools", [event.tool for event in calls if event.tool], cut),
+        kinds=_counted("kinds", [event.kind for event in own], cut),
         subagents=most("subagents", (_moment(event) for event in calls if event.action == "agent"), MOST_MOMENTS),
         wall_s=_span(own),
         active_s=round(session.cost.wall_clock_s, 3),
@@ -90,7 +90,7 @@ def make(session: Session, events: Iterable[SessionEvent], bodies: Mapping[int, 
         corrections=most("corrections", corrections_of(spoken, bodies), MOST_MOMENTS),
         decisions=most("decisions", (_decision(event, bodies) for event in own if event.kind == "decision"), MOST_MOMENTS),
         retries=session.cost.retries,
-        compactions=sum(event.view == "compact" for event in own),
+        compactions=len([event for event in own if event.view == "compact"]),
         errors=errors,
         fixes=answers,
         outcome=ended.verdict,
@@ -126,9 +126,10 @@ def _stops(events: Iterable[SessionEvent]) -> Iterator[SessionEvent]:
     """Each time that a person stepped in: agents tell of the call that was refused, and then of the interruption."""
     was_stop = False
     for event in events:
-        if is_stop(event) and not was_stop:
+        stops = event.kind == "human_intervention" and is_stop(event)
+        if stops and not was_stop:
             yield event
-        was_stop = is_stop(event)
+        was_stop = stops
 
 
 def _span(events: Sequence[SessionEvent]) -> float:
