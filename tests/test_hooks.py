@@ -232,6 +232,19 @@ def test_a_hostile_lesson_stays_a_quotation(home: Path, repo: Path) -> None:
     assert "<" not in text
 
 
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("make 2>&1 | tail; a <b.txt; cat <<EOF", "make 2>&1 | tail; a ‹b.txt; cat <<EOF"),
+        ("<script>x</script> <<script>", "‹script›x‹/script› <‹script›"),
+        ("a <!-- b --> <!DOCTYPE <?xml </recorded", "a ‹!-- b --› ‹!DOCTYPE ‹?xml ‹/recorded"),
+        ("<path> is missing, 1 < 2 -> 3", "‹path› is missing, 1 < 2 -> 3"),
+    ],
+)
+def test_commands_are_told_as_they_are_and_tags_are_not(said: str, told: str) -> None:
+    assert deliver.quoted(said, 200) == f'"{told}"'
+
+
 def test_a_broken_lesson_silences_only_itself(home: Path, repo: Path) -> None:
     teach("abc")
     (home / ".runlore/lessons/bad.md").write_bytes(b"\xff" * 99)

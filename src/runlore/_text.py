@@ -50,6 +50,16 @@ def one_line(text: str | None) -> str:
     return " ".join(clean(text).split())
 
 
+def untagged(text: str) -> str:
+    """With nothing in it that a reader of Markdown or a model might take for a tag or a comment; `2>&1` and `<<EOF` stay as they are."""
+    if "<" in text:
+        import re
+
+        text = re.sub(r"<([A-Za-z/!?][^<>]*)>", r"‹\1›", text)
+        text = re.sub(r"<(?=[/!?])|(?<!<)<(?=[A-Za-z])", "‹", text)  # One that nothing ends: `<<EOF` is none.
+    return text.replace("-->", "--›")
+
+
 def safe_json(data: bytes) -> bytes:
     """The same JSON, with the characters escaped that a terminal would obey. Damaged JSON comes out harmless as well."""
     # What is left without the plain characters is little, and soon searched. Nothing that can be printed is to be escaped.

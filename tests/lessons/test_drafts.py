@@ -81,6 +81,19 @@ def test_a_skill_that_fails_is_told_with_the_model_that_passed_where_another_had
     assert [recurred(found, cases[n]) for n in (3, 4)] == [True, False]
 
 
+def test_a_change_is_told_without_where_somebody_keeps_his_files() -> None:
+    path = "/home/ada/checkout/app/views/cart.py"
+
+    def edited(script: Script) -> None:
+        script.fail("python -m app", "KeyError: 'cart'")
+        script.call(f"{path}\n@@\n-cart['x']\n+cart.get('x')", "ok", kind="edit", action="edit", files=(path,))
+        script.call("python -m app", "ok", exit_code=0)
+
+    found = about(proposed(with_sessions(fleet(1, 30, {}), edited, [3, 9, 20])), "KeyError")
+    assert found.resolution.startswith("Change app/views/cart.py:\n@@")
+    assert "ada" not in found.resolution
+
+
 def test_what_tells_no_way_out_becomes_no_lesson() -> None:
     silent = set(PLANTS) - {"recovery", "correction", "flaky_test", "slow_step"}
     for name in sorted(silent):

@@ -39,8 +39,8 @@ class Unasked(Failure):
 
     exit_code = 2
 
-    def __init__(self) -> None:
-        super().__init__("this changes an agent's settings, and there is nobody to ask", "needs_yes", "add --yes, or --dry-run to see it")
+    def __init__(self, what: str = "an agent's settings") -> None:
+        super().__init__(f"this changes {what}, and there is nobody to ask", "needs_yes", "add --yes, or --dry-run to see it")
 
     def line(self) -> str:
         return f"runlore: {self.message}; {self.hint}"

@@ -152,7 +152,7 @@ def propose(dry_run: bool, is_json: bool) -> None:
         write_json({"new": [one.id for one in new], "changed": renewed, "lessons": [as_data(one, setting) for one in made.changed]})
         return
     if new:
-        show_list(new, setting)
+        show_list(rank.ranked(new, datetime.now(UTC), setting.lessons.half_life_days), setting)
     told = f"{count(len(new), 'new proposal')}, {count(len(renewed), 'lesson')} with other evidence"
     note(f"{told}; nothing was written" if dry_run else told)
 
@@ -300,7 +300,7 @@ def write_block(
     if not made.is_empty and not dry_run:
         if not yes:
             if is_json or not (sys.stdin.isatty() and sys.stderr.isatty()):
-                raise Unasked
+                raise Unasked(one_line(str(file)))
             click.confirm(f"Change {one_line(str(file))} in this way?", abort=True, err=True)
         settings.make_home(setting.home)
         others = {key: receipt for key, receipt in receipts.items() if key != name}

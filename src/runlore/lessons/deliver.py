@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from .._text import OWN, one_line
+from .._text import OWN, one_line, untagged
 from ..budget import tokens
 from ..config import Lessons
 from . import Lesson
@@ -84,9 +84,7 @@ def _head(number: int, cost: int) -> str:
 
 def quoted(text: str, most: int) -> str:
     """In quotes and on one line, cut, and with nothing inside that a reader might take for their end or for a tag."""
-    line = "".join(char if char.isprintable() else " " for char in one_line(text.replace("\n", " ⏎ "))).translate(
-        str.maketrans('"<>', "'‹›")
-    )
+    line = untagged("".join(char if char.isprintable() else " " for char in one_line(text.replace("\n", " ⏎ ")))).replace('"', "'")
     return f'"{line}"' if len(line) <= most else f'"{line[: most - 1]}…"'
 
 

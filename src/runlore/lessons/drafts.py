@@ -281,7 +281,8 @@ def _in_words(fix: Fix, summaries: set[str]) -> str:
     step = fix.steps[0]
     if step.how == "edit":
         where = ", ".join(place(path) for path in step.files[:3]) or step.summary
-        return f"Change {where}:\n{fix.diff}" if fix.diff else f"Change {where}."
+        diff = _without_homes(fix.diff, step.files)
+        return f"Change {where}:\n{diff}" if diff else f"Change {where}."
     if step.how == "read":
         return "Read it first, then try again."
     if step.how == "command" and len(summaries) == 1:
@@ -289,6 +290,13 @@ def _in_words(fix: Fix, summaries: set[str]) -> str:
     if step.how == "command":
         return f"Run `{head(step.summary)}` for it (for instance `{step.summary}`), then try again."
     return f"Call it in this way: `{step.summary}`"
+
+
+def _without_homes(diff: str, files: Iterable[str]) -> str:
+    """A change without where somebody keeps his checkout: it says which file it is about already, and others will read it."""
+    for path in files:
+        diff = diff.removeprefix(f"{path}\n").replace(path, place(path))
+    return diff
 
 
 def _short(text: str) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from .._settings import Change, Receipt, missing_folders, read_text
-from .._text import one_line
+from .._text import one_line, untagged
 from ..errors import ConfigError
 from . import Lesson
 
@@ -36,7 +36,7 @@ def block(lessons: Sequence[Lesson]) -> str:
 
 def _plain(text: str, most: int) -> str:
     """On one line, cut, and with nothing in it that is a tag or a comment: the marks are ours, and `<path>` would not be seen."""
-    line = one_line(text.replace("\n", " ")).translate(str.maketrans("<>", "‹›")).strip()
+    line = untagged(one_line(text.replace("\n", " "))).strip()
     return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
