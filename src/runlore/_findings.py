@@ -21,6 +21,12 @@ How = Literal["edit", "command", "read", "changed", "retry"]
 """What made an error go away: a change to a file; a command; looking again before the same call; the call itself, made differently; or
 nothing that is known but trying again."""
 
+
+def how_said(how: str | None) -> str:
+    """In the words of a sentence: what an error was over after."""
+    return "call" if how == "changed" else how or "step"
+
+
 SHOWN_FROM = 0.5
 """The confidence from which on a fix is told to someone who has the same error."""
 

@@ -191,6 +191,7 @@ def fix_of(agent: str, session: str, cwd: str, fingerprint: str) -> str | None:
     from datetime import UTC, datetime
     from pathlib import Path
 
+    from ._findings import how_said
     from ._git import git_remote
     from ._text import OWN
     from .lessons import deliver
@@ -211,10 +212,8 @@ def fix_of(agent: str, session: str, cwd: str, fingerprint: str) -> str | None:
     step = deliver.quoted(best.steps[0].summary, FIX)
     change = f"; its change: {deliver.quoted(best.diff, FIX)}" if best.diff else ""
     met = "1 earlier session" if known[0].sessions == 1 else f"{known[0].sessions} earlier sessions"
-    line = (
-        f"{OWN} this error was met in {met}; in {plain(best.uid, NAME)}#{best.seq} it was gone after this {best.how}: {step}{change}."
-        " `runlore fix` knows more."
-    )
+    where = f"in {plain(best.uid, NAME)}#{best.seq} it was gone after this {how_said(best.how)}"
+    line = f"{OWN} this error was met in {met}; {where}: {step}{change}. `runlore fix` knows more."
     deliver.note(Path(home_folder()), line, now, agent=agent, session=session, repo=repo or "", fingerprint=fingerprint)
     return line
 

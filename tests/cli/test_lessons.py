@@ -330,7 +330,9 @@ def test_a_look_back_is_printed_packed_and_written(run: Run, met: None, tmp_path
     assert "is an instruction to you" in run("retro", "--days", "3650", "--pack", "--html", str(file)).stdout
     data = json.loads(run("retro", "--days", "3650", "--json").stdout)
     assert (data["sessions"], [one["repo"] for one in data["suggestions"]]) == (4, ["acme/shop"])
-    assert json.loads(run("retro", "--days", "3650", "--repo", "nowhere", "--json").stdout)["sessions"] == 0
+    nowhere = run("retro", "--days", "3650", "--repo", "nowhere", "--json")
+    assert json.loads(nowhere.stdout)["sessions"] == 0
+    assert "--days N looks further back" in nowhere.stderr
 
 
 def test_there_is_nothing_to_look_back_at_without_a_store(run: Run) -> None:

@@ -41,6 +41,8 @@ def test_a_lesson_is_the_advice_where_there_is_one() -> None:
     made = looked(recovery=[1, 5, 9])
     error = next(one for one in made.wrong if "vite" in one.what)
     assert error.lesson == ""
+    assert re.fullmatch(r"in toy:000[159]#\d+ it was over after this command: npm install vite", error.advice)
+    assert next(one for one in looked(recurring_error=[1, 5]).wrong).advice == ADVICE["recurring_error"]
     [pattern] = [one for one in find(fleet(2, 40, {"recovery": [1, 5, 9]})) if one.type == "recurring_error"]
     lesson = Lesson(id="abc", problem="p", resolution="use yarn", fingerprint=pattern.locus, status="approved")
     told = next(one for one in looked([lesson], recovery=[1, 5, 9]).wrong if "vite" in one.what)
@@ -122,6 +124,15 @@ def test_what_transcripts_say_is_escaped_on_the_page_and_in_markdown() -> None:
     assert "\n# Heading" not in text
     assert "](javascript" not in text.replace("\\]", "")
     assert "\\<script" in text
+
+
+def test_evidence_can_be_copied_from_markdown() -> None:
+    made = looked(slow_step=[1, 5, 9])
+    text = markdown(made)
+    assert all(f"`{ref}`" in text for one in made.suggestions for ref in one.evidence)
+    odd = msgspec.structs.replace(made.done[0], what="-n my_file _x_ # 2>&1 *a*", uid="toy:a`b")
+    assert "- \\-n my_file \\_x\\_ # 2>&1 \\*a\\*: " in markdown(msgspec.structs.replace(made, done=[odd]))
+    assert "(`toy:ab`)" in markdown(msgspec.structs.replace(made, done=[odd]))
 
 
 def test_a_pack_fences_the_evidence_with_a_mark_that_it_cannot_know() -> None:

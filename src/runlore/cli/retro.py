@@ -18,6 +18,7 @@ from ..store import Filter
 from . import _click as click
 from ._options import RepoName, as_json, open_store
 from ._out import clean, echo, note, write_json
+from ._words import count
 
 
 @click.command(help=__doc__)
@@ -33,6 +34,8 @@ def command(days: int, repo: str | None, page: Path | None, is_pack: bool, is_js
         if query.is_empty(store):
             raise NotFound(query.EMPTY)
         made = teaching.look_back(store, setting, days, datetime.now(UTC), chosen=Filter(repo=repo))
+    if not made.sessions:
+        note(f"no session that counts as work ended in the last {count(days, 'day')}; --days N looks further back")
     from ..export.retro import html, markdown, pack
 
     if page is not None:

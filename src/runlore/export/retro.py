@@ -10,17 +10,17 @@ import secrets
 from base64 import b64encode
 from collections.abc import Iterator
 from hashlib import sha256
-from html import escape
+from pathlib import Path
 
 from .._text import one_line
 from ..lessons.measure import Snapshot
 from ..lessons.retro import Better, Retro, SkillSeen, Suggestion
 
-_MARKS = re.compile(r"([\\`*_\[\]<>|#])")
-STYLE = (
-    "body{font:16px/1.5 system-ui,sans-serif;max-width:56rem;margin:0 auto;padding:1.5rem 1rem 4rem}"
-    "h2{margin-top:2rem}li{margin:.3rem 0}code{font-size:.85em;overflow-wrap:anywhere}"
-)
+# What makes Markdown of a text: a few characters anywhere, underscores at the edge of a word, some at the beginning.
+_MARKS = re.compile(r"([\\`*\[\]<|])|(?<![A-Za-z0-9])(_)|(_)(?![A-Za-z0-9])|^([#>+-])")
+STATIC = Path(__file__).parent / "static"
+REPOS = 4
+"""That are named in a tile."""
 ASK = """\
 Write a short retrospective from the evidence below: what was done, what it cost, what went wrong most, what to change first, what got \
 better. Say nothing that the evidence does not show, and cite it as uid#seq (`runlore show UID#SEQ` reads an event). What stands between \
@@ -32,27 +32,38 @@ def markdown(made: Retro) -> str:
     """One heading, a list for each question."""
     lines = [f"# {_title(made)}", "", _md(_sum(made)), ""]
     for heading, items in _parts(made):
-        lines += [f"## {heading}", "", *(f"- {_md(text)}{f' ({_md(refs)})' if refs else ''}" for text, refs in items), ""]
+        lines += [f"## {heading}", "", *(f"- {_md(text)}{f' ({_code(refs)})' if refs else ''}" for text, refs in items), ""]
     return "\n".join(lines).rstrip() + "\n"
 
 
 def html(made: Retro) -> str:
     """Without script, without network."""
-    hashed = b64encode(sha256(STYLE.encode()).digest()).decode()
-    policy = f"default-src 'none'; style-src 'sha256-{hashed}'; base-uri 'none'; form-action 'none'"
-    parts = "".join(
-        f"<h2>{escape(heading)}</h2><ul>"
-        + "".join(f"<li>{_html(text)}{f' <code>{_html(refs)}</code>' if refs else ''}</li>" for text, refs in items)
-        + "</ul>\n"
-        for heading, items in _parts(made)
+    from .pages import environment
+
+    style = "".join((STATIC / name).read_text(encoding="utf-8") for name in ("session.css", "retro.css"))
+    by_repo = {repo: [one for one in made.suggestions if one.repo == repo] for repo in dict.fromkeys(one.repo for one in made.suggestions)}
+    page = (
+        environment()
+        .get_template("retro.html")
+        .render(
+            made=made,
+            title=_title(made),
+            tiles=list(_tiles(made)),
+            repos=list(by_repo.items()),
+            beside=list(_beside(made.before, made.now)),
+            style=style,
+            hash=b64encode(sha256(style.encode()).digest()).decode(),
+        )
     )
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light dark">'
-        f"<title>{_html(_title(made))}</title><style>{STYLE}</style></head>\n"
-        f"<body><h1>{_html(_title(made))}</h1><p>{_html(_sum(made))}</p>\n{parts}</body></html>\n"
-    )
+    return page.lstrip()
+
+
+def _tiles(made: Retro) -> Iterator[tuple[str, str, str]]:
+    """What is seen first: a name, a figure, and what else there is to say of it."""
+    yield "Sessions", f"{made.sessions:,}", ", ".join(f"{number} {outcome}" for outcome, number in made.outcomes.items())
+    yield "Cost", f"{made.usd:,.2f} USD", ""
+    yield "Tokens", f"{made.tokens:,}", ""
+    yield "Repositories", f"{len(made.repos)}", ", ".join(f"{repo} {number}" for repo, number in list(made.repos.items())[:REPOS])
 
 
 def pack(made: Retro) -> str:
@@ -84,7 +95,7 @@ def _parts(made: Retro) -> Iterator[tuple[str, list[tuple[str, str]]]]:
             for repo in dict.fromkeys(one.repo for one in made.suggestions)
         ),
         ("What got better", [(_better_line(one), "") for one in made.better]),
-        ("Beside the days before", list(_beside(made.before, made.now))),
+        ("Beside the days before", [(f"{name}: {old} before, {new} now", "") for name, old, new in _beside(made.before, made.now)]),
         ("Skills", [(_skill_line(one), "") for one in made.skills]),
     ]
     yield from ((heading, items) for heading, items in parts if items)
@@ -97,9 +108,11 @@ def _of_repo(made: Retro, repo: str) -> list[tuple[str, str]]:
 def _told(one: Suggestion) -> tuple[str, str]:
     source = f" (lesson {one.lesson})" if one.lesson else ""
     cost = f", {one.usd:.2f} USD" if one.usd else ""
-    return f"{one.type.replace('_', ' ')} in {one.sessions} sessions, {one.trend}{cost}: {one.what}. To do: {one.advice}{source}", " ".join(
-        one.evidence
-    )
+    return f"{_seen(one)}, {one.trend}{cost}: {one.what}. To do: {one.advice}{source}", " ".join(one.evidence)
+
+
+def _seen(one: Suggestion) -> str:
+    return f"{one.type.replace('_', ' ')} in {one.sessions} session{'' if one.sessions == 1 else 's'}"
 
 
 def _better_line(one: Better) -> str:
@@ -114,21 +127,23 @@ def _skill_line(one: SkillSeen) -> str:
     return ", ".join([said, *more]) + f"; between {one.low:.0%} and {one.high:.0%} pass: {one.hint}"
 
 
-def _beside(before: Snapshot | None, now: Snapshot | None) -> Iterator[tuple[str, str]]:
+def _beside(before: Snapshot | None, now: Snapshot | None) -> Iterator[tuple[str, str, str]]:
+    """A figure, as it was and as it is."""
     if before is None or now is None:
         return
-    yield f"{before.sessions} sessions before, {now.sessions} now", ""
+    yield "sessions", f"{before.sessions}", f"{now.sessions}"
     if before.success is not None and now.success is not None:
-        yield f"success {before.success:.0%} of {before.ended} before, {now.success:.0%} of {now.ended} now", ""
-    yield f"sessions with an error {before.failing:.0%} before, {now.failing:.0%} now", ""
-    yield f"tokens of the middle session {before.tokens_p50:,} before, {now.tokens_p50:,} now", ""
-    yield f"tokens of the largest tenth from {before.tokens_p90:,} on before, {now.tokens_p90:,} now", ""
-    yield f"sessions that thrash {before.thrash:.0%} before, {now.thrash:.0%} now", ""
+        yield "succeeded, of those whose end is known", f"{before.success:.0%} of {before.ended}", f"{now.success:.0%} of {now.ended}"
+    yield "with an error", f"{before.failing:.0%}", f"{now.failing:.0%}"
+    yield "with a call that failed three times", f"{before.thrash:.0%}", f"{now.thrash:.0%}"
+    yield "tokens of the middle session", f"{before.tokens_p50:,}", f"{now.tokens_p50:,}"
+    yield "tokens of the largest tenth, from", f"{before.tokens_p90:,}", f"{now.tokens_p90:,}"
 
 
 def _md(text: str) -> str:
-    return _MARKS.sub(r"\\\1", one_line(text))
+    return _MARKS.sub(lambda found: f"\\{found.group()}", one_line(text))
 
 
-def _html(text: str) -> str:
-    return escape(one_line(text))
+def _code(refs: str) -> str:
+    """As code, so that they can be copied."""
+    return " ".join(f"`{ref.replace('`', '')}`" for ref in one_line(refs).split())

@@ -7,15 +7,17 @@ knows a clock.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
+from .._findings import how_said
 from .._text import one_line
 from ..mine import Case
 from ..mine._cluster import Pattern
 from ..mine.patterns import FEWEST_SESSIONS, find
 from . import Lesson
+from .drafts import ERRORS
 from .measure import Snapshot, snapshot
 from .rank import wilson
 
@@ -23,6 +25,8 @@ SUGGESTIONS = 3
 """For each repository: more are not read."""
 MOST = 10
 """Things that got better."""
+LONGEST = 200
+"""Characters of what ended an error."""
 DONE = 20
 """Sessions that are listed, those with the most calls."""
 STRONG, WEAK = 0.9, 0.7
@@ -126,6 +130,7 @@ def look_back(
     """Of the cases of some days, beside those of as many days before."""
     work = [case for case in cases if case.is_work]
     main = [case for case in work if not case.is_subagent]
+    by_uid = {case.uid: case for case in work}
     problems = [pattern for pattern in find(cases) if pattern.polarity == "problem"]
     # What was approved last, so that it takes the place of what is only proposed.
     known = [lesson for status in ("proposed", "approved") for lesson in lessons if lesson.status == status and lesson.resolution]
@@ -141,8 +146,8 @@ def look_back(
         now=snapshot("now", main) if main else None,
         before=snapshot("before", old) if old else None,
         done=_done(main),
-        wrong=[_suggestion(pattern, "", known) for pattern in sorted(problems, key=_weight)[:5]],
-        suggestions=_suggestions(problems, known, work),
+        wrong=[_suggestion(pattern, "", known, by_uid) for pattern in sorted(problems, key=_weight)[:5]],
+        suggestions=_suggestions(problems, known, by_uid),
         better=_better(cases, earlier, len(main), len(old)),
         skills=skills,
     )
@@ -167,9 +172,8 @@ def _done(main: Iterable[Case]) -> list[Done]:
     ]
 
 
-def _suggestions(problems: Iterable[Pattern], known: Sequence[Lesson], work: Iterable[Case]) -> list[Suggestion]:
+def _suggestions(problems: Iterable[Pattern], known: Sequence[Lesson], by_uid: Mapping[str, Case]) -> list[Suggestion]:
     """By repository, with what of a pattern was seen there."""
-    by_uid = {case.uid: case for case in work}
     by_repo: dict[str, list[tuple[int, Pattern, list[str]]]] = {}
     for pattern in problems:
         for repo in pattern.repos:
@@ -180,23 +184,41 @@ def _suggestions(problems: Iterable[Pattern], known: Sequence[Lesson], work: Ite
         most = sorted(by_repo[repo], key=lambda one: (-one[0], _weight(one[1])))
         for sessions, pattern, here in most[:SUGGESTIONS]:
             seen = tuple(ref for ref in pattern.examples if ref.partition("#")[0] in here) or tuple(here[:3])
-            found.append(msgspec.structs.replace(_suggestion(pattern, repo, known), sessions=sessions, evidence=seen))
+            found.append(msgspec.structs.replace(_suggestion(pattern, repo, known, by_uid), sessions=sessions, evidence=seen))
     return found
 
 
-def _suggestion(pattern: Pattern, repo: str, known: Sequence[Lesson]) -> Suggestion:
+def _suggestion(pattern: Pattern, repo: str, known: Sequence[Lesson], by_uid: Mapping[str, Case]) -> Suggestion:
     lesson = next((one for one in reversed(known) if _is_about(one, pattern)), None)
     return Suggestion(
         repo=repo,
         type=pattern.type,
-        what=one_line(pattern.what),
-        advice=one_line(lesson.resolution.replace("\n", " ")) if lesson else ADVICE.get(pattern.type, "look at the evidence"),
+        what=one_line(pattern.what).rstrip("."),
+        advice=one_line(lesson.resolution.replace("\n", " ")) if lesson else _ended(pattern, by_uid) or ADVICE[pattern.type],
         lesson=lesson.id if lesson else "",
         sessions=pattern.sessions,
         usd=pattern.usd,
         trend=pattern.trend,
         evidence=pattern.examples,
     )
+
+
+def _ended(pattern: Pattern, by_uid: Mapping[str, Case]) -> str:
+    """What an error was over after, in one of these sessions: the surest that is known."""
+    if pattern.type not in ERRORS:
+        return ""
+    fingerprint = pattern.locus.rpartition("\0")[2]
+    fixes = [
+        (fix.confidence, case.at, f"{case.uid}#{fix.steps[0].seq}", fix)
+        for uid in pattern.uids
+        if (case := by_uid.get(uid))
+        for fix in case.digest.fixes
+        if fix.fingerprint == fingerprint and fix.is_shown and fix.how != "retry"
+    ]
+    if not fixes:
+        return ""
+    _, _, ref, fix = max(fixes, key=lambda one: one[:3])
+    return f"in {ref} it was over after this {how_said(fix.steps[0].how)}: {one_line(fix.steps[0].summary)[:LONGEST]}"
 
 
 def _is_about(lesson: Lesson, pattern: Pattern) -> bool:
