@@ -48,6 +48,13 @@ def test_over_the_soft_budget_records_leave_before_bodies_and_the_oldest_first()
     assert (len(more.bulks), uids(more.sessions), more.is_short) == (3, ["toy:1", "toy:2"], False)
 
 
+def test_what_came_free_when_some_left_says_how_many_more_must() -> None:
+    weights = [weight(1), weight(2), weight(3)]
+    assert uids(by_policy(weights, [], used=1000, now=NOW, soft=850).sessions) == ["toy:1"]
+    assert uids(by_policy(weights, [], used=1000, now=NOW, soft=850, factor=1.0).sessions) == ["toy:1", "toy:2"]
+    assert uids(by_policy(weights, [], used=1000, now=NOW, soft=850, factor=99.0).sessions) == ["toy:1"]
+
+
 def test_within_the_budget_nothing_leaves() -> None:
     plan = by_policy([weight(1)], [bulk(1)], used=200, now=NOW, soft=200)
     assert not plan.sessions

@@ -40,9 +40,11 @@ class Plan(msgspec.Struct, kw_only=True):
 class _Scale:
     """How many bytes of the store come with each byte of packed bodies: rows, words and the rest."""
 
-    def __init__(self, weights: Sequence[Weight], bulks: Sequence[Bulk], used: int) -> None:
+    def __init__(self, weights: Sequence[Weight], bulks: Sequence[Bulk], used: int, factor: float | None = None) -> None:
         bodies = sum(weight.body_bytes for weight in weights)
-        self.factor = max(1.0, (used - sum(bulk.size for bulk in bulks)) / bodies) if bodies else 1.0
+        # What stays is in it as well, so it is too high, and the more so the less there is that may leave.
+        guess = max(1.0, (used - sum(bulk.size for bulk in bulks)) / bodies) if bodies else 1.0
+        self.factor = guess if factor is None else min(guess, factor)
         self.records: dict[str, int] = {}
         for bulk in bulks:
             for uid in bulk.uids[:1]:
@@ -61,10 +63,12 @@ def by_policy(
     soft: int | None = None,
     max_age_days: int | None = None,
     is_forced: bool = False,
+    factor: float | None = None,
 ) -> Plan:
-    """What leaves by age and by size. `is_forced` takes sessions that no digest covers as well."""
+    """What leaves by age and by size. `is_forced` takes sessions that no digest covers as well; `factor` is how many bytes came with
+    each byte of packed bodies when some left, where that was seen."""
     plan = Plan(used=used, goal=soft)
-    scale = _Scale(weights, bulks, used)
+    scale = _Scale(weights, bulks, used, factor)
     pinned = _pinned(weights)
     why = {weight.uid: _why_not(weight, pinned, is_forced) for weight in weights if not weight.is_evicted}
     stays: Counter[str] = Counter()

@@ -153,6 +153,26 @@ def test_the_configured_budget_is_kept_to_and_what_may_not_leave_is_told(run: Ru
     assert "White, light." in run("show", "beta").stdout
 
 
+def test_what_a_budget_asks_for_leaves_or_it_is_said_that_nothing_else_may(run: Run, covered: Path) -> None:
+    result = run("evict", "--soft", "1 kB", "--yes")
+    assert "not enough for" in result.stderr
+    listed = json.loads(run("ls", "--all-subagents", "--json").stdout)
+    with closing(open_store(config.load().store)) as store:
+        assert store.evicted() == {one["uid"] for one in listed}
+    [manifest] = (config.load().home / "evicted").iterdir()
+    assert {json.loads(one).get("uid") for one in manifest.read_text().splitlines()} - {None} == {one["uid"] for one in listed}
+
+
+def test_a_list_of_what_leaves_is_written_before_it_does(run: Run, covered: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("runlore.cli.evict.let_go", killed)
+    run("evict", "alpha", "--yes")
+    [manifest] = (config.load().home / "evicted").iterdir()
+    assert "toy:alpha" in manifest.read_text()
+
+
 def test_what_is_not_analyzed_leaves_by_force_alone_and_the_loss_is_named(run: Run, stored: Path) -> None:
     with closing(open_store(config.load().store)) as store:
         store.drop_digests(["toy:alpha"])

@@ -7,6 +7,7 @@ it. A session stays in every list and report, is found by its digest, and can be
 
 from __future__ import annotations
 
+import os
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,8 +27,8 @@ from ._out import Column, echo, note, one_line, paint, table, warn, write_json
 from ._words import count, size
 
 MOST_LINES = 20
-MOST_ROUNDS = 3
-"""What a session refers to can leave when that session has."""
+MOST_ROUNDS = 20
+"""What a session refers to can leave when that session has, and how much room that makes is only known then."""
 
 
 class Bytes(click.ParamType):
@@ -80,42 +81,50 @@ class Chosen:
             raise click.UsageError("say what is to leave: sessions, --soft SIZE, --older-than DAYS, or [retain] in config.toml")
         self.uids, self.soft, self.days, self.is_forced = uids, soft, days, is_forced
 
-    def plan(self, store: Store) -> retain.Plan:
+    def plan(self, store: Store, factor: float | None = None) -> retain.Plan:
         weights, bulks, used = store.weights(), store.bulks(), store.used_bytes()
         if self.uids:
             return retain.by_name(weights, bulks, self.uids, used=used, is_forced=self.is_forced)
         now = datetime.now(UTC)
-        return retain.by_policy(weights, bulks, used=used, now=now, soft=self.soft, max_age_days=self.days, is_forced=self.is_forced)
+        return retain.by_policy(
+            weights, bulks, used=used, now=now, soft=self.soft, max_age_days=self.days, is_forced=self.is_forced, factor=factor
+        )
 
     def carry_out(self, setting: config.Config, plan: retain.Plan) -> Path | None:
         """Lets go, until nothing more leaves; where the list of what left is. `plan` is brought up to date."""
-        manifest: list[dict[str, Any]] = []
+        manifest: Path | None = None
         with closing(stores.open_store(setting.store)) as store, store.sync_lock():
             before = store.used_bytes()
+            factor = None
             for _ in range(MOST_ROUNDS):
-                now = self.plan(store)
+                now = self.plan(store, factor)
                 if not now.sessions and not now.bulks:
                     break
+                lines = [as_data(weight) for weight in now.sessions] + [{"records_of": bulk.path, "size": bulk.size} for bulk in now.bulks]
+                manifest = write_manifest(setting.home, lines, manifest)  # First: killed in between, what has left is in it.
                 store.drop_records([bulk.source for bulk in now.bulks])
                 let_go(store, [weight.uid for weight in now.sessions])
-                manifest += [as_data(weight) for weight in now.sessions] + [
-                    {"records_of": bulk.path, "size": bulk.size} for bulk in now.bulks
-                ]
+                store.shrink()  # A server's files are as large as before until then.
+                if bodies := sum(weight.body_bytes for weight in now.sessions):
+                    factor = max(1.0, (now.used - sum(bulk.size for bulk in now.bulks) - store.used_bytes()) / bodies)
                 known = {weight.uid for weight in plan.sessions}, {bulk.source for bulk in plan.bulks}
                 plan.sessions += [weight for weight in now.sessions if weight.uid not in known[0]]
                 plan.bulks += [bulk for bulk in now.bulks if bulk.source not in known[1]]
                 plan.stays = now.stays
-            if manifest:
-                store.shrink()
             plan.freed = before - store.used_bytes()
-        return write_manifest(setting.home, manifest) if manifest else None
+        return manifest
 
 
-def write_manifest(home: Path, lines: list[dict[str, Any]]) -> Path:
-    folder = home / "evicted"
-    config.make_home(folder)
-    file = folder / f"{datetime.now(UTC):%Y%m%dT%H%M%S%f}Z.jsonl"
-    file.write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
+def write_manifest(home: Path, lines: list[dict[str, Any]], file: Path | None) -> Path:
+    """Adds to the list of what leaves, or begins one."""
+    if file is None:
+        folder = home / "evicted"
+        config.make_home(folder)
+        file = folder / f"{datetime.now(UTC):%Y%m%dT%H%M%S%f}Z.jsonl"
+    with file.open("ab") as out:
+        out.write(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
+        out.flush()
+        os.fsync(out.fileno())
     return file
 
 
