@@ -98,8 +98,9 @@ class Database:
     def _connection(self) -> psycopg.Connection[Any]:
         """When nothing is being sent on it any more. Raises what that did."""
         if self._sending is not None:
+            self._sending.wait()  # Interrupted, it is waited for once more: two cannot speak on one line.
             sending, self._sending = self._sending, None
-            sending.wait()
+            sending.tell()
         return self._line
 
     def _connect(self) -> psycopg.Connection[Any]:
@@ -348,8 +349,11 @@ class Sending:
             self._error = error
 
     def wait(self) -> None:
-        """Until they are there."""
+        """Until they are there, or cannot be."""
         self._thread.join()
+
+    def tell(self) -> None:
+        """Raises what went wrong."""
         sys.setswitchinterval(self._interval)
         if self._error is not None:
             raise self._error
