@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from contextlib import closing
@@ -30,9 +31,10 @@ pytestmark = needs_chromium
 
 OFFLINE = "claude:21636369-8b52-4b4a-97b7-50923ceb3ffd"
 PAGES = [
-    "/", "/?by=agent&show=tokens", "/sessions", "/sessions?q=test", "/sessions?q=zzqxnever", "/errors", "/errors?least=1", f"/s/{SHOP}",
-    f"/s/{OFFLINE}?branch=1", "/usage?since=all", "/usage?by=session&since=all", "/usage/doubts", f"/usage/explain/{SHOP}", "/live",
-    "/live/{run}", "/agents",
+    "/", "/?by=agent&show=tokens", "/sessions", "/sessions?q=test", "/sessions?q=zzqxnever", "/errors", "/errors?least=1",
+    "/errors?q=ModuleNotFoundError", "/errors/{error}", f"/s/{SHOP}", f"/s/{OFFLINE}?branch=1", "/usage?since=all",
+    "/usage?by=session&since=all", "/usage?by=model&since=all", "/usage/doubts", f"/usage/explain/{SHOP}", "/live", "/live/{run}",
+    "/agents",
 ]  # fmt: skip
 
 
@@ -50,12 +52,17 @@ def run_id(demo: Config) -> str:
     return session.id
 
 
+@pytest.fixture
+def error_id(client: Client) -> str:
+    return str(json.loads(client.get("/api/v1/errors?least=1"))["found"][0]["fingerprint"])
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_every_page_is_sound_accessible_and_still(browser: Browser, run_id: str, client: Client, scheme) -> None:
+def test_every_page_is_sound_accessible_and_still(browser: Browser, run_id: str, error_id: str, client: Client, scheme) -> None:
     """No console error, no serious finding of axe, no scrolling sideways, no shift, and nothing asked of anyone but us."""
     with watched(browser, scheme) as here:
         for path in PAGES:
-            here.page.goto(client.url + path.replace("{run}", run_id))
+            here.page.goto(client.url + path.format(run=run_id, error=error_id))
             here.page.wait_for_load_state("load")
             assert not barriers(here.page), path
             assert not here.is_too_wide(), path
@@ -70,10 +77,10 @@ def barriers(page: Page) -> list[tuple[str, list[str]]]:
     return [(one["id"], [node["html"][:200] for node in one["nodes"][:3]]) for one in found]
 
 
-def test_every_page_can_be_read_on_a_phone(browser: Browser, run_id: str, client: Client) -> None:
+def test_every_page_can_be_read_on_a_phone(browser: Browser, run_id: str, error_id: str, client: Client) -> None:
     with watched(browser, width=390, height=844, has_touch=True) as here:
         for path in PAGES:
-            here.page.goto(client.url + path.replace("{run}", run_id))
+            here.page.goto(client.url + path.format(run=run_id, error=error_id))
             assert not here.is_too_wide(), path
             small = here.page.evaluate(
                 "[...document.querySelectorAll('main *')].filter((one) => one.checkVisibility() && one.childNodes.length"

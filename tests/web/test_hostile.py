@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from playwright.sync_api import Browser
@@ -14,6 +17,8 @@ from runlore.export.html import html
 from runlore.export.taking import take
 from runlore.live import SessionStore
 from runlore.store import open_store
+from runlore.store.retention import Marks
+from tests.ledgers import call, keep, price
 from tests.toy import Toy, line
 from tests.web.browsing import browser, needs_chromium, watched
 from tests.web.conftest import serving
@@ -22,6 +27,7 @@ __all__ = ["browser"]  # a fixture
 
 pytestmark = needs_chromium
 
+NOW = datetime.now(UTC)
 HARM = "window.pwned = true"
 TEXTS = [
     f"<script>{HARM}</script>",
@@ -52,9 +58,9 @@ def hostile(home: Path, toy: Toy) -> str:
     records = []
     for n, text in enumerate(TEXTS):
         for m, kind in enumerate(KINDS):
-            call = f"c{n}{text[:50]}" if kind in ("tool_call", "tool_result", "edit") else None
+            call_id = f"c{n}{text[:50]}" if kind in ("tool_call", "tool_result", "edit") else None
             records.append(
-                line(s="bad", id=f"n{n}-{m}", kind=kind, text=text, tool=text[:200], call=call, files=[text[:100]], at=n * 10 + m)
+                line(s="bad", id=f"n{n}-{m}", kind=kind, text=text, tool=text[:200], call=call_id, files=[text[:100]], at=n * 10 + m)
             )
     records += [line(s=f"bad{n}", id=f"t{n}", text=text, at=5000 + n) + line(s=f"bad{n}", title=text[:500]) for n, text in enumerate(TEXTS)]
     (root / "bad.jsonl").write_bytes(b"".join(records))
@@ -62,6 +68,10 @@ def hostile(home: Path, toy: Toy) -> str:
     settings.make_home(config.home)
     with closing(open_store(config.store)) as store:
         pipeline.sync(store, config)
+        store.mark("toy:bad3", Marks(name=TEXTS[1], tags=(TEXTS[2], TEXTS[10]), note=TEXTS[4]))
+        facts = {"paid": {"title": TEXTS[0], "repo": TEXTS[1], "git_branch": TEXTS[2], "model": TEXTS[4]}}
+        keep(store, [call(f"k{n}", "paid", model=text[:150], ts=NOW - timedelta(days=n)) for n, text in enumerate(TEXTS)], facts)
+        price(store, lambda call: 10**12)
         (home / "out.html").write_text("".join(html(take(store, config, "toy:bad"))), encoding="utf-8", errors="replace")
     live = SessionStore(config.home / "live")
     with live.create(TEXTS[2][:200], agent=TEXTS[1]) as session:
@@ -77,10 +87,16 @@ def hostile(home: Path, toy: Toy) -> str:
 def test_nothing_of_a_transcript_runs_and_no_layout_breaks(browser: Browser, hostile: str, home: Path, width: int) -> None:
     paths = [
         "/", "/sessions?subagents=1", "/sessions?q=pwned", "/s/toy:bad", "/s/toy:bad?at=80", "/s/toy:bad?at=140", "/live",
-        "/usage?by=session&since=all", f"/live/{hostile}", "/agents", *(f"/s/toy:bad{n}" for n in (0, 2, 7, 11)),
+        "/usage?by=session&since=all", f"/live/{hostile}", "/agents", *(f"/s/toy:bad{n}" for n in (0, 2, 3, 7, 11)), "/?by=model",
+        *(f"/usage?by={by}&since=all" for by in ("day", "model", "project", "branch")), "/usage/doubts", "/usage/explain/toy:paid",
+        f"/usage?model={quote(TEXTS[2])}", f"/sessions?repo={quote(TEXTS[1])}&tag={quote(TEXTS[2])}", "/errors?least=1",
+        *(f"/errors?q={quote(text[:2000])}" for text in TEXTS[:5]),
     ]  # fmt: skip
     with serving() as client, watched(browser, width=width) as here:
         page = here.page
+        known = json.loads(client.get("/api/v1/errors?least=1"))["found"]
+        assert len(known) > 5
+        paths += [f"/errors/{quote(error['fingerprint'])}" for error in known]
         for path in paths:
             page.goto(client.url + path)
             page.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))")

@@ -59,6 +59,8 @@ def test_what_was_just_written_is_running_and_what_fell_silent_may_wait(home: Pa
     minutes = (datetime.now(UTC) - datetime(2026, 1, 1, tzinfo=UTC)).total_seconds()
     for name, ago in (("now", 0), ("before", 30 * 60), ("old", 5 * 3600), ("ahead", -9 * 86400)):
         (root / f"{name}.jsonl").write_bytes(line(s=name, id=name, text=f"the {name} one", at=minutes - ago))
+    with open(root / "old.jsonl", "ab") as file:
+        file.write(line(s="astray", id="a1", text="the astray one", at=0) + line(s="astray", id="a2", up="a1", at=minutes + 9 * 86400))
     config = query_config()
     with closing(open_store(config.store)) as store:
         pipeline.sync(store, config)
@@ -67,6 +69,7 @@ def test_what_was_just_written_is_running_and_what_fell_silent_may_wait(home: Pa
     assert "Running now" in page
     assert re.findall(r'<span class="tag \w+" title="[^"]+">(\w+)</span>', page) == ["running", "quiet"]
     assert "the ahead one" not in page  # A clock that was wrong: it would be the latest for days.
+    assert "the astray one" not in page
 
 
 def test_days_are_added_up_where_the_person_is(demo: Config) -> None:

@@ -103,7 +103,12 @@ def last_used(store: Store, zone: Zone, today: date) -> date:
 def active(store: Store, now: datetime) -> list[Active]:
     """The sessions of the last day, or the latest there are."""
     until = now + RECENT  # Further in the future no clock is right: what it wrote would stand here for years.
-    lines = store.sessions(Filter(since=now - RECENT, until=until), limit=SHOWN) or store.sessions(Filter(until=until), limit=SHOWN)
+
+    def latest(since: datetime | None) -> list[SessionLine]:
+        some = store.sessions(Filter(since=since, until=until), limit=4 * SHOWN)  # There are few of these, if any.
+        return [line for line in some if (line.ended_at or "") <= format_time(until)][:SHOWN]
+
+    lines = latest(now - RECENT) or latest(None)
     found = []
     for line in lines:
         age = now - datetime.fromisoformat(line.ended_at) if line.ended_at else RECENT
