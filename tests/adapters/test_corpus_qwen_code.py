@@ -18,7 +18,7 @@ from runlore.testing import check_law
 CORPUS = Path(__file__).parents[3] / "shared/corpus/qwen-code"
 ADAPTER = get("qwen_code")
 HOME = ".qwen"
-"""Below such a folder sessions are as the program left them; the others were made by hand for tests, some with lines that it never wrote."""
+"""Below such a folder sessions are as the program left them; the others were made by hand, some with lines that it never wrote."""
 
 pytestmark = pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus is not here")
 

@@ -20,21 +20,36 @@ PROBLEMS = (None, "not UTF-8")  # What may be wrong with a document that can be 
 
 
 class Documents(JsonLines):
-    """The part of an adapter that is the same for every agent that keeps a session as one document."""
+    """The part of an adapter that is the same for every agent that keeps a session as one document, or has done so."""
+
+    def is_appended(self, path: str) -> bool:
+        """Whether this file is no document but a log of lines, which is only appended to."""
+        return False
+
+    def identity(self, path: str) -> tuple[bytes, bytes]:
+        """What tells whether a document is still the same. Raises OSError."""
+        with open(path, "rb") as file:
+            digest = blake2b(file.read(LONGEST), digest_size=16).digest()
+        return digest, digest
 
     def parts(self, source: Source, document: Any) -> list[Any]:
         """The records of a document, in the order in which things happened. Raises ReadError when it is no session."""
         raise AssertionError("the agent's own adapter has it")
 
     def follows(self, source: Source, since: Position) -> bool:
+        if self.is_appended(source.path):
+            return super().follows(source, since)
         try:
-            return (since.head, since.tail) == _identity(source.path)
+            return (since.head, since.tail) == self.identity(source.path)
         except OSError:
             return False
 
     def position(self, source: Source, offset: int, records: int) -> Position:
+        """Of a document, the position counts the records that are made of it: it is the same document or another one."""
+        if self.is_appended(source.path):
+            return super().position(source, offset, records)
         try:
-            head, tail = _identity(source.path)
+            head, tail = self.identity(source.path)
         except OSError as error:
             raise ReadError(source.path, reason_of(error)) from error
         return Position(offset=offset, head=head, tail=tail, records=records)
@@ -109,9 +124,3 @@ def load_document(path: str) -> Any:
         if len(values) == 1 and values[0][2] in PROBLEMS:
             return values[0][0]
     raise ReadError(path, "no whole JSON document; it is read again when it has changed")
-
-
-def _identity(path: str) -> tuple[bytes, bytes]:
-    with open(path, "rb") as file:
-        digest = blake2b(file.read(LONGEST), digest_size=16).digest()
-    return digest, digest

@@ -35,6 +35,7 @@ from .._hash import blake2b
 from ..errors import ReadError
 from ..model import Session
 from . import Integration, Normalized, Position, Record, Source
+from ._document import Documents
 from ._jsonl import LONGEST, JsonLines, _samples, _walk, note_refusal, parse, read_small, reason_of, to_json
 
 FOLDERS = ("sessions", "archived_sessions")
@@ -53,7 +54,7 @@ class Named(msgspec.Struct, gc=False):
     updated_at: datetime | None = None
 
 
-class Adapter(JsonLines):
+class Adapter(Documents):
     name = "codex"
     label = "Codex"
     version = 5
@@ -78,29 +79,21 @@ class Adapter(JsonLines):
             newest = max(stat.st_mtime_ns, _name_of(entry.path, named)[1])
             yield Source(agent=self.name, path=entry.path, root=str(root), size=stat.st_size, mtime_ns=newest, inode=stat.st_ino)
 
-    def follows(self, source: Source, since: Position) -> bool:
-        if is_appended(source.path):
-            return super().follows(source, since)
-        try:
-            return (since.head, since.tail) == _identity(source.path)
-        except OSError:
-            return False
+    def is_appended(self, path: str) -> bool:
+        """False for what is written as a whole: rollouts that were packed away, and documents."""
+        return not path.endswith((".zst", ".json"))
 
-    def position(self, source: Source, offset: int, records: int) -> Position:
-        """Of a file that is never appended to, the position counts the lines that are made of it: it is the same file or another one."""
-        if is_appended(source.path):
-            return super().position(source, offset, records)
-        try:
-            head, tail = _identity(source.path)
-        except OSError as error:
-            raise ReadError(source.path, reason_of(error)) from error
-        return Position(offset=offset, head=head, tail=tail, records=records)
+    def identity(self, path: str) -> tuple[bytes, bytes]:
+        with open(path, "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            head, tail = _samples(file, size)
+        return head, blake2b(b"%s%d" % (tail, size), digest_size=16).digest()
 
     def read(self, source: Source, since: Position | None) -> Iterator[Record]:
-        if since is not None or not is_appended(source.path):
+        if since is not None or not self.is_appended(source.path):
             yield from self.beside(source)
-        if is_appended(source.path):
-            yield from super().read(source, since)
+        if self.is_appended(source.path):
+            yield from JsonLines.read(self, source, since)
             return
         start = since.offset if since else 0
         try:
@@ -178,18 +171,6 @@ def _name_of(path: str, named: Mapping[str, tuple[str, int]]) -> tuple[str | Non
     from ._codex.words import thread_in
 
     return named.get(thread_in(path), (None, 0))
-
-
-def is_appended(path: str) -> bool:
-    """False for what is written as a whole: rollouts that were packed away, and documents."""
-    return not path.endswith((".zst", ".json"))
-
-
-def _identity(path: str) -> tuple[bytes, bytes]:
-    with open(path, "rb") as file:
-        size = os.fstat(file.fileno()).st_size
-        head, tail = _samples(file, size)
-    return head, blake2b(b"%s%d" % (tail, size), digest_size=16).digest()
 
 
 class _Lines:

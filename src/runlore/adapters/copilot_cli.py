@@ -72,11 +72,8 @@ class Adapter(Documents):
             agent=self.name, path=path, root=root, size=stat.st_size, mtime_ns=max(stat.st_mtime_ns, newest), inode=stat.st_ino,
         )  # fmt: skip
 
-    def follows(self, source: Source, since: Position) -> bool:
-        return JsonLines.follows(self, source, since) if is_log(source.path) else super().follows(source, since)
-
-    def position(self, source: Source, offset: int, records: int) -> Position:
-        return JsonLines.position(self, source, offset, records) if is_log(source.path) else super().position(source, offset, records)
+    def is_appended(self, path: str) -> bool:
+        return is_log(path)
 
     def read(self, source: Source, since: Position | None) -> Iterator[Record]:
         if not is_log(source.path):

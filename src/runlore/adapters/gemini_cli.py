@@ -28,11 +28,11 @@ from typing import BinaryIO
 
 import msgspec
 
-from .._hash import blake2b
 from ..errors import ReadError
 from ..model import Session
 from . import Normalized, Position, Record, Source
-from ._jsonl import LONGEST, JsonLines, _samples, _walk, note_refusal, parse, read_small, reason_of, to_json
+from ._document import Documents
+from ._jsonl import LONGEST, JsonLines, _walk, note_refusal, parse, read_small, reason_of, to_json
 
 CHATS, LOGS = "chats", "logs.json"
 OTHERS = frozenset({"settings.json", "projects.json", "trustedFolders.json", "oauth_creds.json", "google_accounts.json", "state.json"})
@@ -41,7 +41,7 @@ SMALL = 1 << 20  # Bytes of a file that says where a project is.
 MOST_PLACES = 10_000
 
 
-class Adapter(JsonLines):
+class Adapter(Documents):
     name = "gemini_cli"
     label = "Gemini CLI"
     version = 3
@@ -98,27 +98,12 @@ class Adapter(JsonLines):
             return tuple(f"known:{stem}" for stem in sorted(stems) if stem.isalnum())
         return (f"parent:{below}",) if os.path.basename(above) == CHATS and below.isprintable() else ()
 
-    def follows(self, source: Source, since: Position) -> bool:
-        if is_appended(source.path):
-            return super().follows(source, since)
-        try:
-            return (since.head, since.tail) == _identity(source.path)
-        except OSError:
-            return False
-
-    def position(self, source: Source, offset: int, records: int) -> Position:
-        """Of a document, the position counts the lines that are made of it: it is the same document or another one."""
-        if is_appended(source.path):
-            return super().position(source, offset, records)
-        try:
-            head, tail = _identity(source.path)
-        except OSError as error:
-            raise ReadError(source.path, reason_of(error)) from error
-        return Position(offset=offset, head=head, tail=tail, records=records)
+    def is_appended(self, path: str) -> bool:
+        return path.endswith(".jsonl")
 
     def read(self, source: Source, since: Position | None) -> Iterator[Record]:
-        if is_appended(source.path):
-            yield from super().read(source, since)
+        if self.is_appended(source.path):
+            yield from JsonLines.read(self, source, since)
             return
         if since is None:
             yield from self.beside(source)
@@ -161,10 +146,6 @@ class Adapter(JsonLines):
 adapter = Adapter()
 
 
-def is_appended(path: str) -> bool:
-    return path.endswith(".jsonl")
-
-
 def _project(path: str) -> str | None:
     """The folder of the project that a session's file lies in: the one above `chats`."""
     folder, name = os.path.split(path)
@@ -197,15 +178,6 @@ def _place_of(folder: str) -> str | None:
         if slug == own or sha256(path.encode("utf-8", "replace")).hexdigest() == own:
             return path
     return None
-
-
-def _identity(path: str) -> tuple[bytes, bytes]:
-    with open(path, "rb") as file:
-        size = os.fstat(file.fileno()).st_size
-        head, tail = _samples(file, size)
-        file.seek(0)
-        whole = blake2b(file.read(LONGEST), digest_size=16).digest()
-    return head, blake2b(b"%s%s%d" % (tail, whole, size), digest_size=16).digest()
 
 
 def _lines_of(path: str, file: BinaryIO) -> BinaryIO:
