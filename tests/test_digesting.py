@@ -224,3 +224,20 @@ def test_what_was_wasted_is_told_as_before_when_all_events_have_left(store: Stor
     assert after[0] == before[0]
     told = [[(leak.line.uid, leak.kind, leak.count, leak.hashes) for leak in found] for found in (before[1], after[1])]
     assert told[0] == told[1]
+
+
+@pytest.mark.parametrize("agent", ["claude", "codex", "mini_swe_agent"])
+def test_what_errors_fixes_and_patterns_cite_can_be_read_when_all_events_have_left(store: Store, config: Config, agent: str) -> None:
+    roots = [str(case / "root") for case in CASES if case.parent.name == agent]
+    pipeline.sync(store, config, agents=[agent], roots=roots, quiet_s=LATER)
+    cited: dict[str, set[int]] = {}
+    for one in store.digests(ALL):
+        seqs = {seq for error in one.errors for seq in error.seqs} | {*one.outcome_evidence}
+        for fix in one.fixes:
+            seqs |= {fix.failed_seq, *(step.seq for step in fix.steps), *([fix.fixed_seq] if fix.fixed_seq is not None else [])}
+        bodies = store.bodies(one.session_uid)
+        cited[one.session_uid] = {seq for seq in seqs if bodies.get(seq, "").strip()}
+    assert any(cited.values())
+    let_go(store, store.uids(ALL))
+    for uid, seqs in cited.items():
+        assert seqs <= {seq for seq, body in store.bodies(uid).items() if body}

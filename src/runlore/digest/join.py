@@ -7,12 +7,12 @@ an error of before that went away since is one that stayed.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import TypeVar, get_args
 
 import msgspec
 
-from .._findings import ErrorSeen, Fix, Moment, Ran, Took
+from .._findings import ErrorSeen, Fix, Ran, Took
 from ..model import Digest, Session
 from . import Level, Quality
 from .session import (
@@ -25,6 +25,7 @@ from .session import (
     MOST_TESTS,
     by_use,
     cited,
+    cited_besides,
     most_notable,
     weight,
 )
@@ -66,11 +67,14 @@ def join(before: Digest, after: Digest, session: Session) -> Digest:
     if len(tests) > MOST_TESTS:
         cut["tests"] += len(tests) - MOST_TESTS
         tests = (tests[0], *tests[1 - MOST_TESTS :])
-    commands = _merged(before.commands, after.commands, lambda run: run.command, _run_again)
-    slow = _merged(before.slow, after.slow, lambda took: took.command, _took_again)
+    ran = _merged(before.commands, after.commands, lambda run: run.command, _run_again)
+    took = _merged(before.slow, after.slow, lambda took: took.command, _took_again)
+    commands = most("commands", most_notable(ran), MOST_COMMANDS)
+    slow = most("slow", sorted(took, key=lambda one: -one.seconds), MOST_SLOW)
     ended = _surer(before, after)
     if ended.outcome == "success" and tests and (tests[-1].failed or tests[-1].is_error):
         ended = msgspec.structs.replace(ended, outcome="unknown", outcome_confidence=0.0)
+    kept = cited(errors, fixes, cited_besides(commands, slow, ended.outcome_evidence))
     start, end = session.started_at, session.ended_at
     return Digest(
         session_uid=after.session_uid,
@@ -82,12 +86,12 @@ def join(before: Digest, after: Digest, session: Session) -> Digest:
         files_read=both("files_read", MOST_FILES),
         files_edited=both("files_edited", MOST_FILES),
         files_created=both("files_created", MOST_FILES),
-        commands=most("commands", most_notable(commands), MOST_COMMANDS),
+        commands=commands,
         tests=tests,
         commits=both("commits", MOST_MOMENTS),
         pull_requests=both("pull_requests", MOST_MOMENTS),
         edits=counted("edits", MOST_FILES),
-        slow=most("slow", sorted(slow, key=lambda took: -took.seconds), MOST_SLOW),
+        slow=slow,
         tools=counted("tools"),
         actions=counted("actions"),
         kinds=counted("kinds"),
@@ -107,7 +111,7 @@ def join(before: Digest, after: Digest, session: Session) -> Digest:
         outcome_evidence=ended.outcome_evidence,
         outcome_reason=ended.outcome_reason,
         quality=next((word for word in _QUALITIES if word in (before.quality, after.quality)), after.quality or before.quality),
-        excerpts=_excerpts(errors, fixes, (*before.excerpts, *after.excerpts)),
+        excerpts=tuple(moment for moment in (*before.excerpts, *after.excerpts) if moment.seq in kept),
         cut={name: count for name, count in cut.items() if count},
         waste=before.waste,
         secrets=before.secrets,
@@ -156,10 +160,3 @@ def _surer(before: Digest, after: Digest) -> Digest:
 def _level(digest: Digest) -> int:
     level = digest.outcome_level
     return _LEVELS.index(level) if level in _LEVELS else len(_LEVELS)
-
-
-def _excerpts(errors: Sequence[ErrorSeen], fixes: Sequence[Fix], kept: Iterable[Moment]) -> tuple[Moment, ...]:
-    """Those of the events that are still cited."""
-    wanted = cited(errors, fixes)
-    found = {moment.seq: moment for moment in kept if moment.seq in wanted}
-    return tuple(found[seq] for seq in sorted(found))

@@ -15,7 +15,7 @@ from typing import TypeVar
 import msgspec
 
 from .. import timeline
-from .._findings import DIGEST_VERSION, Covers, ErrorSeen, Fix, Moment, Ran, Tested
+from .._findings import DIGEST_VERSION, Covers, ErrorSeen, Fix, Moment, Ran, Tested, Took
 from ..config import Quality as Limits
 from ..model import CALL_KINDS, Digest, Session, SessionEvent, is_own, shorten
 from ._attempts import attempts_of
@@ -34,10 +34,8 @@ MOST_FILES, MOST_COMMANDS, MOST_TESTS, MOST_MOMENTS, MOST_NAMES = 40, 30, 20, 20
 MOST_SLOW = 10
 SEVERAL = 3
 """Changes of one file from which on they are counted."""
-MOST_ERRORS, MOST_CITED = 60, 24
-"""Errors in a digest, and those of them whose events are kept as excerpts: what was met most often, and what has a fix."""
-MOST_EVENTS = 3
-"""Steps of a fix that are kept as excerpts."""
+MOST_ERRORS = 60
+"""What was met most often, and what has a fix."""
 
 T = TypeVar("T")
 
@@ -64,6 +62,9 @@ def make(session: Session, events: Iterable[SessionEvent], bodies: Mapping[int, 
         return kept[:limit]
 
     errors, answers = _told(errors_in(attempts), fixes, own, cut)
+    commands = most("commands", most_notable(work.commands.values()), MOST_COMMANDS)
+    slow = most("slow", sorted(work.took.values(), key=lambda took: -took.seconds), MOST_SLOW)
+    besides = cited_besides(commands, slow, ended.evidence)
     return Digest(
         session_uid=session.session_uid,
         version=DIGEST_VERSION,
@@ -74,12 +75,12 @@ def make(session: Session, events: Iterable[SessionEvent], bodies: Mapping[int, 
         files_read=most("files_read", work.read, MOST_FILES),
         files_edited=most("files_edited", work.edited, MOST_FILES),
         files_created=most("files_created", work.created, MOST_FILES),
-        commands=most("commands", most_notable(work.commands.values()), MOST_COMMANDS),
+        commands=commands,
         tests=_last("tests", work.tests, MOST_TESTS, cut),
         commits=most("commits", work.commits.values(), MOST_MOMENTS),
         pull_requests=most("pull_requests", work.pull_requests.values(), MOST_MOMENTS),
         edits=dict(most("edits", (p for p in by_use(work.edited) if p[1] >= SEVERAL), MOST_FILES)),
-        slow=most("slow", sorted(work.took.values(), key=lambda took: -took.seconds), MOST_SLOW),
+        slow=slow,
         actions=_counted("actions", [event.action for event in calls if event.action], cut),
         tools=_counted("tools", [event.tool for event in calls if event.tool], cut),
         kinds=_counted("kinds", [event.kind for event in own], cut),
@@ -99,7 +100,7 @@ def make(session: Session, events: Iterable[SessionEvent], bodies: Mapping[int, 
         outcome_evidence=ended.evidence,
         outcome_reason=ended.reason,
         quality=quality(everything, bodies, session.relation, limits),
-        excerpts=_excerpts(errors, answers, bodies),
+        excerpts=_excerpts(cited(errors, answers, besides), bodies),
         cut=cut,
     )
 
@@ -189,26 +190,31 @@ def weight(error: ErrorSeen, fixes: Mapping[str, Fix]) -> tuple[bool, int, int]:
     return fix is not None and fix.is_shown, error.count, -error.first_seq
 
 
-def _excerpts(errors: Sequence[ErrorSeen], fixes: Sequence[Fix], bodies: Mapping[int, str]) -> tuple[Moment, ...]:
+def _excerpts(lines: Mapping[int, str], bodies: Mapping[int, str]) -> tuple[Moment, ...]:
     """Of each event that is cited, once, the part that matters."""
-    lines = cited(errors, fixes)
     return tuple(Moment(seq, text) for seq in sorted(lines) if (text := excerpt(bodies.get(seq, ""), lines[seq])))
 
 
-def cited(errors: Sequence[ErrorSeen], fixes: Sequence[Fix]) -> dict[int, str]:
-    """The events that are kept as excerpts, each with the line that matters, where one does."""
-    by_fingerprint = {fix.fingerprint: fix for fix in fixes}
-    found: dict[int, str] = {}
-    for error in sorted(errors, key=lambda error: weight(error, by_fingerprint), reverse=True)[:MOST_CITED]:
-        fix = by_fingerprint.get(error.signature.fingerprint)
-        for seq in error.seqs:
-            found.setdefault(seq, error.signature.sample)
-        if fix is not None and fix.is_shown:
-            # What was changed by an edit is in the fix itself.
-            steps = (step.seq for n, step in enumerate(fix.steps[:MOST_EVENTS]) if n or not fix.diff)
-            for seq in chain(steps, () if fix.fixed_seq is None else (fix.fixed_seq,)):
-                found.setdefault(seq, "")
+def cited(errors: Sequence[ErrorSeen], fixes: Sequence[Fix], others: Iterable[int]) -> dict[int, str]:
+    """The events that are kept as excerpts, each with the line that matters, where one does: those of errors and fixes, and the `others`
+    that a pattern may cite."""
+    found = {seq: error.signature.sample for error in errors for seq in error.seqs}
+    for fix in fixes:
+        found.setdefault(fix.failed_seq, "")
+        # What was changed by an edit is in the fix itself.
+        steps = (step.seq for n, step in enumerate(fix.steps) if n or not fix.diff)
+        for seq in chain(steps, () if fix.fixed_seq is None else (fix.fixed_seq,)):
+            found.setdefault(seq, "")
+    for seq in others:
+        found.setdefault(seq, "")
     return found
+
+
+def cited_besides(commands: Iterable[Ran], slow: Iterable[Took], evidence: Iterable[int]) -> Iterator[int]:
+    """What patterns cite besides errors and fixes: commands that failed again and again, or took long, and what says how it ended."""
+    yield from (ran.seq for ran in commands if ran.failed > 1)
+    yield from (took.seq for took in slow)
+    yield from evidence
 
 
 def excerpt(body: str, line: str = "") -> str:

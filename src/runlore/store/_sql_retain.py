@@ -191,7 +191,8 @@ class Evictor(Forgetter):
 def cited_in(digest: Digest) -> dict[int, str]:
     """The events that a digest quotes, with what it quotes of them."""
     quoted = [*digest.decisions, *digest.interventions, *digest.corrections, *digest.excerpts]
-    found = {moment.seq: moment.text for moment in quoted if moment.text}
+    found = {fix.steps[0].seq: fix.diff for fix in digest.fixes if fix.diff}
+    found |= {moment.seq: moment.text for moment in quoted if moment.text}
     if digest.goal and digest.goal_seq is not None:
         found[digest.goal_seq] = digest.goal
     return found
