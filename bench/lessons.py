@@ -1,6 +1,6 @@
 """What an agent waits for: a hook at the start of a session and at a failing tool, with many sessions and many lessons.
 
-    python bench/lessons.py [--sessions 10000] [--lessons 500] [--runs 20]
+    python bench/lessons.py [--sessions 10000] [--lessons 500] [--runs 20] [--write]
 
 Each call is a process of its own, as an agent starts it. Bars: 300 ms from start to end, 800 tokens.
 """
@@ -15,10 +15,13 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from _measure import Row, show
 
 from runlore import hooks
 from runlore.budget import tokens
@@ -37,16 +40,22 @@ def main() -> None:
     parser.add_argument("--sessions", type=int, default=10_000)
     parser.add_argument("--lessons", type=int, default=500)
     parser.add_argument("--runs", type=int, default=20)
+    parser.add_argument("--write", action="store_true", help="put the result into RESULTS.md")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
         repo = prepare(Path(place), args.sessions, args.lessons)
-        print(f"{args.sessions} sessions, {args.lessons} lessons, {args.runs} calls each\n")
-        print("| call | answered | ms p50 | ms max (bar 300) | CPU ms p50 | tokens max (bar 800) |\n|---|---|---|---|---|---|")
-        for name, event, error in (
-            ("start", "start", ""), ("a tool fails, lesson", "fail", LEARNED), ("a tool fails, fix", "fail", ERROR),
-            ("a tool fails, unknown", "fail", "Error: never seen"),
-        ):  # fmt: skip
-            report(name, [called(Path(place), repo, event, error, n) for n in range(args.runs)])
+        rows = [
+            row
+            for name, event, error in (
+                ("a session starts", "start", ""),
+                ("a tool fails, told a lesson", "fail", LEARNED),
+                ("a tool fails, told a fix", "fail", ERROR),
+                ("a tool fails, nothing is known", "fail", "Error: never seen"),
+            )
+            for row in report(name, [called(Path(place), repo, event, error, n) for n in range(args.runs)])
+        ]
+        remark = f"{args.sessions:,} sessions, {args.lessons} lessons, {args.runs} calls each, every one a process of its own."
+        show("hooks: lessons", rows, [remark], args.write)
 
 
 def prepare(place: Path, sessions: int, lessons: int) -> Path:
@@ -88,12 +97,14 @@ def called(place: Path, repo: Path, event: str, error: str, n: int) -> tuple[flo
     return took, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, done.stdout.decode()
 
 
-def report(name: str, calls: list[tuple[float, float, str]]) -> None:
+def report(name: str, calls: list[tuple[float, float, str]]) -> Iterator[Row]:
     wall, spent = sorted(took for took, _, _ in calls), sorted(cpu for _, cpu, _ in calls)
     most = max(tokens(text) for _, _, text in calls)
     answered = sum(bool(text) for _, _, text in calls)
     middle, longest, cpu = (1000 * seconds for seconds in (wall[len(wall) // 2], wall[-1], spent[len(spent) // 2]))
-    print(f"| {name} | {answered}/{len(calls)} | {middle:.0f} | {longest:.0f} | {cpu:.0f} | {most} |")
+    said = f"p50 {middle:.0f} ms, {cpu:.0f} ms CPU; {answered} of {len(calls)} answered"
+    yield Row(f"{name}: longest call", "≤ 300 ms", f"{longest:.0f} ms", said, "—")
+    yield Row(f"{name}: tokens at most", "≤ 800", f"{most}", "", "—")
 
 
 if __name__ == "__main__":
