@@ -10,6 +10,7 @@ import time
 import tomllib
 from collections.abc import Callable
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -275,6 +276,11 @@ def test_a_failing_tool_is_told_the_lesson_on_it_and_once(home: Path, repo: Path
     assert hooks.failed("claude", failure(repo, "Error: Cannot find module 'vite'", session="s4", is_interrupt=True)) is None
 
 
+def chosen(command: str = "") -> list[Lesson]:
+    setting = config.load()
+    return deliver.chosen(setting.home / "lessons", datetime.now(UTC), setting.lessons, agent="claude", repo="acme/shop", command=command)
+
+
 def test_a_failing_command_is_told_the_lesson_on_it_whatever_it_says(home: Path, repo: Path) -> None:
     teach("abc", kind="retries", about="make deploy", resolution="log in first")
 
@@ -284,6 +290,9 @@ def test_a_failing_command_is_told_the_lesson_on_it_whatever_it_says(home: Path,
     assert "log in first" in (told("cd app && make deploy", "s1") or "")
     assert told("make deploy", "s1", "Error: nobody listens") is None, "once in a session"
     assert told("make deploy PROD=1", "s2", "exit code 1") is not None
+    teach("odd", kind="retries", about='py "x y"', resolution="quote it")
+    assert [one.id for one in chosen(command='py "x y"')] == ["odd"]
+    assert [one.id for one in chosen()] == ["abc", "odd"]
     for command in ("make test", ["make deploy"], "", None):
         assert told(command, "s3") is None
     assert [(one.event, one.fingerprint) for one in notes()] == [("fail", "make deploy")] * 2

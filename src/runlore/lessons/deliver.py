@@ -5,6 +5,7 @@ Hooks are in a hurry: no store is asked here, and little is imported. The note i
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Container
 from datetime import datetime
@@ -53,7 +54,8 @@ def chosen(
 ) -> list[Lesson]:  # fmt: skip
     """The lessons that may be told there, the best first: at a start those that fit the repository, at a failure those on this error, or on
     this command."""
-    found, _ = Shelf(folder).read()
+    said = [json.dumps(text, ensure_ascii=False)[1:-1].encode() for text in (fingerprint, command) if text]  # As it stands in a file.
+    found, _ = Shelf(folder).read(lambda data: b"approved" in data and (not said or any(text in data for text in said)))
     there = [one for one in found if one.is_ready(wanted.deliver) and one.fits(agent=agent, repo=repo or "")]
     return ranked([one for one in there if _is_about(one, fingerprint, command)], now, wanted.half_life_days)
 
