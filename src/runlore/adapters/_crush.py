@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Iterable
 from datetime import datetime
-from typing import Any, Unpack
+from typing import Any
 
-import msgspec
-
-from .._hash import blake2b
-from ..model import Relation, SessionEvent
-from . import Facts, Normalized, Record, Skip, Source
-from ._fold import AllFields, keep, load
-from ._jsonl import MALFORMED, parse
+from . import Skip, Source
+from ._fold import keep, load
+from ._jsonl import parse
 from ._pick import clean, moment, number, pick
-from ._tools import blob_reference, cap, file_change, file_content, is_test_run, key_values, one_line, test_counts, text_of
+from ._stream import CALLS, Call, Fold, State, identifier
+from ._tools import blob_reference, file_change, file_content, is_test_run, key_values, one_line, test_counts, text_of
 
-CARRY = 1
-"""The layout of `State`; changed only together with the adapter's `version`."""
-CALLS = 256  # Open calls that are remembered.
-MOST_EVENTS = 10_000  # Of one message.
+CARRY = 2
+"""The layout of `Talk`; changed only together with the adapter's `version`."""
 
 ACTIONS = {
     **dict.fromkeys(("bash", "job_output", "job_kill"), "shell"),
@@ -44,109 +37,42 @@ def without_pictures(line: bytes) -> bytes:
     return _BASE64.sub(lambda found: found[1] + blob_reference(found[2].replace(b"\\", b"")).encode(), line)
 
 
-class Call(msgspec.Struct, array_like=True, gc=False):
-    tool: str
-    action: str
-    is_test: bool = False
-
-
-class State(msgspec.Struct, array_like=True):
-    """Ids, names, paths and numbers; nothing that people wrote."""
-
+class Talk(State):
     version: int = CARRY
-    records: int = 0
-    seq: int = 0
-    session: str = ""
     has_begun: bool = False
-    last: str | None = None
-    model: str | None = None
-    cwd: str | None = None
-    parent: str | None = None
-    relation: Relation | None = None
-    call: str | None = None
     summary: str = ""
     """The message that the session says is its summary."""
-    calls: dict[str, Call] = {}
 
 
-class Reader:
+class Reader(Fold[Talk]):
     def __init__(self, source: Source, carry: bytes | None) -> None:
-        self.flavor, self.state = source.agent, load(carry, State, CARRY)
-        self.fallback = clean(os.path.basename(source.path.replace("\\", "/"))) or "unknown"
-        self.out = Normalized()
-        self.title: str | None = None
-        self.offset = self.record = self.room = self.count = 0
-        self.ts: datetime | None = None
-        self.name = ""
+        super().__init__(source, load(carry, Talk, CARRY))
 
-    def run(self, records: Iterable[Record]) -> Normalized:
-        for record in records:
-            # What stands beside the messages belongs to the one that follows, and has that one's number.
-            self.room, self.record = MOST_EVENTS, self.state.records
-            if record.aside is not None:
-                self.about(next((value for value, _, _ in parse(record.data) if isinstance(value, dict)), {}))
-                continue
-            self.state.records += 1
-            self.offset = record.offset
-            self.take(record)
-            if self.room < 0:
-                reason = f"{-self.room} more events of this record are left out"
-                self.room = 1
-                self.strange(reason, reason, "left-out")
-        return self.finish()
-
-    def take(self, record: Record) -> None:
-        found = [] if record.problem else parse(record.data)
-        if not found:
-            self.strange(record.data.decode("utf-8", "replace"), record.problem or "empty")
-        for value, text, problem in found:
-            if isinstance(value, dict):
-                self.message(value)
-                if problem:
-                    self.out.skips.append(Skip(self.offset, problem))
-            else:
-                self.strange(text, problem or "not an object", "malformed" if value is MALFORMED else "unknown")
-
-    def strange(self, text: str, reason: str, native: str = "malformed") -> None:
-        self.begin("", text, None)
-        self.emit("lifecycle", text, native, reason)
-        self.out.skips.append(Skip(self.offset, reason))
-
-    def merge(self, word: str) -> None:
-        self.out.merged[word] = self.out.merged.get(word, 0) + 1
-
-    # The session.
-
-    def session(self, named: str | None = None) -> str:
-        if not self.state.session:
-            self.state.session = clean(named or "") or self.fallback
-        return self.state.session
-
-    def about(self, row: dict[str, Any]) -> None:
+    def aside(self, name: str, data: bytes) -> None:
+        """What is told of the session."""
         state = self.state
+        row = next((value for value, _, _ in parse(data) if isinstance(value, dict)), {})
         session = self.session(pick(row, "id", of=str))
-        self.title = one_line(pick(row, "title", of=str) or "") or None
+        self.name(pick(row, "title", of=str), 2)
         state.cwd = (pick(row, "cwd", of=str) or "")[:4096] or state.cwd
         state.summary = (pick(row, "summary_message_id", of=str) or "")[:200]
         if above := clean(pick(row, "parent_session_id", of=str) or ""):
-            state.parent, state.relation = f"{self.flavor}:{above}", "subagent"
+            state.parent, state.relation = self.uid(above), "subagent"
             state.call = session.rpartition("$$")[2]
         if not state.has_begun:
             state.has_begun = True
-            self.begin(f"{session}/start", "", row.get("created_at"))
+            self.begin(b"")
+            self.identify(f"{session}/start")
+            self.ts = time_of(row.get("created_at"))
             self.emit("lifecycle", "", "session", "session started")
 
     # Messages.
 
-    def begin(self, name: str, text: str, created: Any) -> None:
-        data = f"{self.session()} {self.offset}\n{text}".encode("utf-8", "replace")
-        self.name = name or "~" + blake2b(data, digest_size=8).hexdigest()
-        self.ts, self.count = time_of(created), 0
-
-    def message(self, row: dict[str, Any]) -> None:
+    def line(self, row: dict[str, Any]) -> None:
         state = self.state
         self.session(pick(row, "session_id", of=str))
-        self.begin((pick(row, "id", of=str) or "")[:200], text_of(row), row.get("created_at"))
+        self.identify((pick(row, "id", of=str) or "")[:200] or self.anonymous())
+        self.ts = time_of(row.get("created_at"))
         role = pick(row, "role", of=str) or "unknown"
         state.model = pick(row, "model", of=str) or state.model
         parts = row.get("content")
@@ -154,7 +80,7 @@ class Reader:
             self.emit("lifecycle", text_of(row.get("parts", parts)), role, "a message without parts", role)
             self.out.skips.append(Skip(self.offset, "the parts are not a list"))
             return
-        is_summary = row.get("is_summary_message") == 1 or (bool(state.summary) and self.name == state.summary)
+        is_summary = row.get("is_summary_message") == 1 or (bool(state.summary) and self.native_id == state.summary)
         if is_summary:
             self.emit("lifecycle", "", "compaction", "compacted", role, view="compact")
         for part in parts:
@@ -254,7 +180,7 @@ class Reader:
         command, exit_code = text_of(data.get("command")), pick(data, "exit_code", of=int)
         exit_code = exit_code if exit_code is not None and abs(exit_code) < 1 << 31 else None
         kind = "test_run" if is_test_run(command) else "tool_call"
-        call_id = f"{self.name}/{self.count}"
+        call_id = f"{self.native_id}/{self.count}"
         self.emit(kind, command, "shell_command", None, "user", "bash", call_id, "shell")
         output = text_of(data.get("output"))
         tests = test_counts(output) if kind == "test_run" else None
@@ -262,45 +188,6 @@ class Reader:
             "tool_result", output, "shell_command/output", None, "tool", "bash", call_id, "shell", is_error=bool(exit_code),
             exit_code=exit_code, tests=tests,
         )  # fmt: skip
-
-    # Events.
-
-    def emit(
-        self, kind: str, body: str, native: str, summary: str | None = None, role: str | None = None, tool: str | None = None,
-        call_id: str | None = None, action: str | None = None, **more: Unpack[AllFields],
-    ) -> None:  # fmt: skip
-        self.room -= 1
-        if self.room < 0:
-            return
-        state, out = self.state, self.out
-        body = cap(body)
-        name = f"{self.name}#{self.count}" if self.count else self.name
-        if state.relation == "subagent":
-            more["is_sidechain"] = True
-        out.events.append(
-            SessionEvent(
-                session_uid=f"{self.flavor}:{self.session()}", seq=state.seq, ts=self.ts, kind=kind, role=role, tool=tool,
-                summary=one_line(body if summary is None else summary), native_id=name, call_id=call_id, action=action, native=native,
-                record=self.record, **more,
-            )
-        )  # fmt: skip
-        out.bodies.append(body)
-        out.parents.append(state.last)
-        out.originals.append(None)
-        state.last = name
-        state.seq += 1
-        self.count += 1
-
-    def finish(self) -> Normalized:
-        state, out = self.state, self.out
-        if state.records or out.events:
-            session = self.session()
-            out.facts[f"{self.flavor}:{session}"] = Facts(
-                native_session_id=session, title=self.title, title_rank=2 if self.title else 0, cwd=state.cwd, model=state.model,
-                parent_uid=state.parent, relation=state.relation, parent_call=state.call,
-            )  # fmt: skip
-        out.carry = msgspec.msgpack.encode(state)
-        return out
 
 
 KINDS = {"thinking": "reasoning", "tool_call_id": "tool_result", "input": "tool_call", "command": "shell_command", "reason": "finish"}
@@ -313,10 +200,6 @@ def guess(word: str | None, data: dict[str, Any]) -> str:
         return word
     held = next((kind for name, kind in KINDS.items() if name in data), "text" if "text" in data else None)
     return held or word or "unknown"
-
-
-def identifier(value: Any) -> str | None:
-    return value[:200] if isinstance(value, str) and value else None
 
 
 def change(args: dict[str, Any]) -> str | None:

@@ -63,6 +63,7 @@ class Objects:
     def run(self, records: Iterable[Record]) -> Normalized:
         for record in records:
             if record.aside is not None:
+                self.room = MOST_EVENTS
                 self.aside(record.aside, record.data)
                 continue
             self.state.records += 1

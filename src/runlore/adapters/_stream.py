@@ -163,7 +163,7 @@ class Fold(Objects, Generic[S]):
             SessionEvent(
                 session_uid=self.uid(self.current()), seq=stream.seq, ts=self.ts, kind=kind, role=role, tool=tool,
                 summary=one_line(body if summary is None else summary), native_id=native_id, call_id=call_id, action=action,
-                native=native, record=self.state.records - 1, **more,
+                native=native, record=max(0, self.state.records - 1), **more,  # What comes beside a record is the next one's.
             )
         )  # fmt: skip
         out.bodies.append(body)

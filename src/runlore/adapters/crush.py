@@ -41,7 +41,7 @@ SMALL = 4 << 20  # Bytes of the list of projects.
 class Adapter(SqliteSessions):
     name = "crush"
     label = "Crush"
-    version = 2
+    version = 3
     roots: tuple[str, ...] = ("$CRUSH_GLOBAL_DATA", "$XDG_DATA_HOME/crush", "~/.local/share/crush", "~/AppData/Local/crush")
     lacks = ("tokens of a request",)
     folder, file = ".crush", "crush.db"
