@@ -216,6 +216,17 @@ def test_a_session_is_read_with_all_that_is_behind_it(browser: Browser, client: 
         assert not here.wrong
 
 
+@pytest.mark.parametrize("width", [390, 1280])
+def test_an_event_that_a_link_leads_to_is_not_under_the_bar(browser: Browser, client: Client, width: int) -> None:
+    with watched(browser, width=width) as here:
+        here.page.goto(f"{client.url}/s/{SHOP}#12")
+        expect(here.page.locator('[id="12"]')).to_be_in_viewport()
+        here.page.wait_for_timeout(300)  # Until nothing moves any more.
+        tops = "[document.getElementById('12').getBoundingClientRect().top, document.querySelector('{}').getBoundingClientRect().bottom]"
+        block, bar = here.page.evaluate(tops.format(".bar" if width > 640 else ".top"))
+        assert block >= bar
+
+
 def test_branches_are_switched(browser: Browser, client: Client) -> None:
     with watched(browser) as here:
         here.page.goto(f"{client.url}/s/{OFFLINE}")
