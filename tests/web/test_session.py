@@ -178,5 +178,7 @@ def test_a_subagent_that_no_call_started_is_not_lost(home: Path) -> None:
         pipeline.sync(store, config)
     with serving() as client:
         page = client.get("/s/claude:one")
+        below = json.loads(client.get("/api/v1/sessions?parent=claude:one"))["sessions"]
     assert "1 subagent without a call that started it" in page
+    assert [one["session"]["uid"] for one in below] == ["claude:one/agent-a1"]
     assert '<a href="/s/claude:one%2Fagent-a1">look &lt;under&gt; the bed</a>' in page

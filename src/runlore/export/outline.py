@@ -6,8 +6,10 @@ a part at a time.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from operator import itemgetter
 from typing import Literal
 
 import msgspec
@@ -126,31 +128,29 @@ def started_by(calls: Sequence[ToolCall], children: dict[str, SessionLine]) -> d
     """By the seq of a call the subagents that it started: those that its result names. Some agents name none: then a subagent goes
     with the first call for one, that has none yet, during which it began. `children` are in the order in which they began."""
     found: dict[int, tuple[str, ...]] = {}
-    free: list[ToolCall] = []
+    free: list[tuple[datetime, datetime | None, int]] = []
     for pair in calls:
-        if pair.call is None:
+        call, result = pair.call, pair.result
+        if call is None:
             continue
-        named = tuple(uid for uid in pair.result.refs if uid in children) if pair.result is not None else ()
+        named = tuple(uid for uid in result.refs if uid in children) if result is not None else ()
         if named:
-            found[pair.call.seq] = named
-        elif pair.call.action == "agent":
-            free.append(pair)
+            found[call.seq] = named
+        elif call.action == "agent" and call.ts is not None:
+            free.append((call.ts, result.ts if result is not None else None, call.seq))
     placed = {uid for uids in found.values() for uid in uids}
+    coming, going = deque(sorted(free, key=itemgetter(0, 2))), deque[tuple[datetime | None, int]]()
     for child in children.values() if free else ():
         if child.relation != "subagent" or child.uid in placed or child.started_at is None:
             continue
         began = parse_time(child.started_at)
-        around = next((pair for pair in free if _lasted(pair, began)), None)
-        if around is not None and around.call is not None:
-            found[around.call.seq] = (child.uid,)
-            free.remove(around)
+        while coming and coming[0][0] <= began:
+            going.append(coming.popleft()[1:])
+        while going and (ended := going[0][0]) is not None and ended < began:
+            going.popleft()
+        if going:
+            found[going.popleft()[1]] = (child.uid,)
     return found
-
-
-def _lasted(pair: ToolCall, at: datetime) -> bool:
-    """Whether the call was under way at this time."""
-    begun, ended = (event.ts if event is not None else None for event in (pair.call, pair.result))
-    return begun is not None and begun <= at and (ended is None or at <= ended)
 
 
 def blocks_of(

@@ -40,6 +40,7 @@ NAMES = (
     "quality",
     "machine",
     "tag",
+    "parent",
     "since",
     "until",
     "min_usd",
@@ -99,7 +100,8 @@ def asked(params: Mapping[str, str], now: datetime) -> Asked:
         min_usd=_number(given, "min_usd"),
         errors=bool(given.get("errors")),
         pinned=bool(given.get("pinned")),
-        parents_only=not given.get("subagents"),
+        parents_only=not (given.get("subagents") or given.get("parent")),
+        parent_uid=given.get("parent"),
         **plain,
     )
     page = int(_number(given, "page") or 1)
