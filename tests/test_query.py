@@ -14,6 +14,7 @@ import pytest
 
 from runlore import config as config_module
 from runlore import naming, pipeline, query
+from runlore._words import moment
 from runlore.config import Config
 from runlore.errors import Ambiguous, ModelError, NotFound, StoreError
 from runlore.places import Places
@@ -178,7 +179,7 @@ def _line(uid: str) -> dict[str, object]:
     ],
 )
 def test_times_are_understood_as_people_say_them(text: str, when: datetime) -> None:
-    assert query.moment(text, NOW) == when
+    assert moment(text, NOW) == when
 
 
 @pytest.mark.skipif(not hasattr(time, "tzset"), reason="the zone of this system cannot be changed for a test")
@@ -186,14 +187,14 @@ def test_today_begins_at_midnight_also_when_the_clock_was_set_since(monkeypatch:
     monkeypatch.setenv("TZ", "Europe/Berlin")
     time.tzset()
     now = datetime(2026, 3, 29, 12, tzinfo=UTC)  # At 01:00 UTC the clock went forward.
-    assert query.moment("today", now) == datetime(2026, 3, 28, 23, tzinfo=UTC)
-    assert query.moment("yesterday", now + timedelta(days=1)) == datetime(2026, 3, 28, 23, tzinfo=UTC)
+    assert moment("today", now) == datetime(2026, 3, 28, 23, tzinfo=UTC)
+    assert moment("yesterday", now + timedelta(days=1)) == datetime(2026, 3, 28, 23, tzinfo=UTC)
 
 
 @pytest.mark.parametrize("text", ["", "soon", "7", "7y", "2026-13-01", "99999999d", "0001-01-01"])
 def test_what_is_no_time_is_refused(text: str) -> None:
     with pytest.raises(ModelError, match="is not a time"):
-        query.moment(text, NOW)
+        moment(text, NOW)
 
 
 def test_a_transcript_holds_events_bodies_and_children(store: Store) -> None:

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runlore import adapters, pipeline
-from runlore.cli._usage import check_lines
+from runlore.cli._usage import check_lines, explanation_lines
 from runlore.config import Budget, Config, SourceConfig
 from runlore.errors import ModelError
 from runlore.ledger import rank
@@ -275,6 +275,16 @@ def test_copies_are_told_with_what_put_them_behind(store: Store, tmp_path: Path)
     assert [copy.why for copy in one.copies] == ["a later copy; the first counts", "8 tokens fewer; the copy with most counts"]
     other = explain(store, config, "toy:s2")
     assert (other.calls, [found.call.key for found in other.elsewhere], other.own.calls) == ([], ["k1"], 0)
+
+
+def test_what_a_count_by_request_would_add_is_told(store: Store, tmp_path: Path) -> None:
+    keep(store, [call("k1", output_tokens=9, request_id="r1"), call("k1", output_tokens=1, request_id="r1"), call("k2")])
+    config = Config(home=tmp_path, store="")
+    assert explain(store, config, "toy:s1").repeated.calls == 0
+    keep(store, [call("k1", output_tokens=4, request_id="r2")])
+    made = explain(store, config, "toy:s1")
+    assert (made.repeated.calls, made.repeated.total_tokens, made.own.calls) == (1, 104, 2)
+    assert any("1 call, 104 tokens more" in line for line in explanation_lines("toy:s1", made))
 
 
 @given(some_calls)

@@ -337,6 +337,7 @@ CODEX_TRAPS = {
         has=lambda calls: sum(call.is_sidechain for call in calls) == 1,
     ),
     "X15 an archived copy": codex({**LIVE, **PUT_AWAY}, 3000, 2),
+    "a session that is only archived": codex(PUT_AWAY, 3000, 2),
     "X17 two sessions in the same millisecond": codex(
         {**thread(total(1200, 1200, 1)), **thread(total(1200, 1200, 1), name=OLD_CHILD)}, 2400, 2
     ),
@@ -401,7 +402,51 @@ GROK_TRAPS = {
     ),
 }  # fmt: skip
 
-TRAPS: dict[str, Trap] = CLAUDE | CODEX_TRAPS | GROK_TRAPS
+# ── pi ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+PI, PI_FORK, PI_CHILD = (f"0199cc0{n}-0000-7000-8000-00000000000{n}" for n in (1, 2, 3))
+PI_FILE, PI_FOLDER = f"--w--/2026-06-01T12-00-00-000Z_{PI}.jsonl", f"--w--/2026-06-01T12-00-00-000Z_{PI}"
+
+
+def opened(session: str, at: float, **more: Any) -> dict[str, Any]:
+    return {"type": "session", "version": 3, "id": session, "timestamp": stamp(at), "cwd": "/w", **more}
+
+
+def answered(n: int) -> dict[str, Any]:
+    used = {"input": 10 * n, "output": n, "cacheRead": 0, "cacheWrite": 0, "totalTokens": 11 * n, "cost": {"total": 0.1}}
+    return {
+        "role": "assistant", "provider": "anthropic", "model": OPUS, "stopReason": "stop", "usage": used,
+        "content": [{"type": "text", "text": f"answer {n}"}], "timestamp": int(DAY.timestamp() * 1000) + n * 1000,
+    }  # fmt: skip
+
+
+def entry(n: int, above: str | None = None) -> dict[str, Any]:
+    return {"type": "message", "id": f"entry-{n}", "parentId": above, "timestamp": stamp(n), "message": answered(n)}
+
+
+def watched(n: int) -> dict[str, Any]:
+    """What an extension that runs subagents writes down of one, beside the session that this one has itself."""
+    about = {"version": 1, "recordType": "message", "runId": "run1", "agent": "worker", "cwd": "/w", "timestamp": stamp(n + 0.2)}
+    return {**about, "sourceEventType": "message_end", "role": "assistant", "usage": answered(n)["usage"], "message": answered(n)}
+
+
+PI_TRAPS = {
+    "a subagent's calls in three files of one tree": Trap(
+        agent="pi",
+        files={
+            PI_FILE: [opened(PI, 0), entry(1)],
+            f"{PI_FOLDER}/forks/2026-06-01T12-00-02-000Z_{PI_FORK}.jsonl": [
+                opened(PI_FORK, 2, parentSession=PI_FILE), entry(1), entry(3, "entry-1")
+            ],
+            f"{PI_FOLDER}/subagent-artifacts/run1_worker_0_transcript.jsonl": [watched(3), watched(4)],
+            f"{PI_FOLDER}/run1/run-0/session.jsonl": [opened(PI_CHILD, 3), entry(4)],
+        },
+        tokens=(10 + 30 + 40, 1 + 3 + 4, 0, 0, 0),
+        calls=3,
+    ),
+}  # fmt: skip
+
+TRAPS: dict[str, Trap] = CLAUDE | CODEX_TRAPS | GROK_TRAPS | PI_TRAPS
 
 
 # ── the homes, and what the ledger makes of them ─────────────────────────────────────────────────────────────────────

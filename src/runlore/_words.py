@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime
+from datetime import UTC, date, datetime, timedelta
+
+from ._units import parse_time
+from .errors import ModelError
+
+_BACK = {"min": "minutes", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
 def count(number: int, noun: str, plural: str | None = None) -> str:
@@ -57,3 +62,25 @@ def ago(moment: datetime, now: datetime) -> str:
 
 def local(moment: datetime | None, pattern: str = "%Y-%m-%d %H:%M") -> str:
     return moment.astimezone().strftime(pattern) if moment else "?"
+
+
+def moment(text: str, now: datetime) -> datetime:
+    """A time in the words of people: `7d`, `24h`, `yesterday`, `today`, a date, or ISO 8601. Raises ModelError.
+
+    What has no offset is meant where the person is.
+    """
+    word = text.strip().lower()
+    unit = word.lstrip("0123456789")
+    if unit.strip() in _BACK and 0 < len(number := word.removesuffix(unit)) <= 5:
+        return now - timedelta(**{_BACK[unit.strip()]: int(number)})
+    if word in ("today", "yesterday", "now"):
+        if word == "now":
+            return now
+        day = now.astimezone() - timedelta(days=word == "yesterday")
+        # Without its offset, which at midnight may have been another one.
+        return day.replace(hour=0, minute=0, second=0, microsecond=0, tzinfo=None).astimezone(UTC)
+    try:
+        found = datetime.fromisoformat(text.strip())
+        return parse_time(found if found.tzinfo else found.astimezone())
+    except (ValueError, OverflowError):  # The second, and sometimes the first: it is beyond the calendar where we are.
+        raise ModelError(f"{text!r} is not a time: try 7d, 24h, yesterday or 2026-03-14") from None

@@ -16,8 +16,8 @@ from ._home import FRESH_S, SYNCED
 from ._text import clean
 from .adapters import Adapter, Source
 from .config import Config, Quality
-from .errors import Ambiguous, ModelError, NotFound, ReadError, RunloreError
-from .model import BLOCK, Digest, Session, SessionEvent, format_time, parse_time
+from .errors import Ambiguous, NotFound, ReadError, RunloreError
+from .model import BLOCK, Digest, Session, SessionEvent, format_time
 from .naming import HANDLE, handle, names
 from .store import FORGOTTEN, Filter, SessionLine, SourceState, Store
 from .timeline import Branch, Seen, ToolCall, branches, pairs, seen_by_model
@@ -112,28 +112,6 @@ def with_subagents(store: Store, uids: Iterable[str]) -> list[SessionLine]:
             chosen.add(uid)
             rest += below.get(uid, ())
     return [line for uid, line in every.items() if uid in chosen]  # As a listing has them: the newest first.
-
-
-def moment(text: str, now: datetime) -> datetime:
-    """A time in the words of people: `7d`, `24h`, `yesterday`, `today`, a date, or ISO 8601. Raises ModelError.
-
-    What has no offset is meant where the person is.
-    """
-    word = text.strip().lower()
-    if back := re.fullmatch(r"(\d{1,5})\s*(min|m|h|d|w)", word):
-        unit = {"m": "minutes", "min": "minutes", "h": "hours", "d": "days", "w": "weeks"}[back[2]]
-        return now - timedelta(**{unit: int(back[1])})
-    if word in ("today", "yesterday", "now"):
-        if word == "now":
-            return now
-        day = now.astimezone() - timedelta(days=word == "yesterday")
-        # Without its offset, which at midnight may have been another one.
-        return day.replace(hour=0, minute=0, second=0, microsecond=0, tzinfo=None).astimezone(UTC)
-    try:
-        found = datetime.fromisoformat(text.strip())
-        return parse_time(found if found.tzinfo else found.astimezone())
-    except (ValueError, OverflowError):  # The second, and sometimes the first: it is beyond the calendar where we are.
-        raise ModelError(f"{text!r} is not a time: try 7d, 24h, yesterday or 2026-03-14") from None
 
 
 # ── one session ──────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -115,7 +115,7 @@ class When(click.ParamType):
     def convert(self, word: str) -> datetime:
         from datetime import UTC, datetime
 
-        from ..query import moment
+        from .._words import moment
 
         try:
             return moment(word, datetime.now(UTC))

@@ -153,6 +153,7 @@ def _can_draw() -> bool:
 # ── one session ──────────────────────────────────────────────────────────────────────────────────────────────────────
 def explanation_data(uid: str, made: Explanation) -> dict[str, Any]:
     own, below = row_data(made.own), row_data(made.with_subagents)
+    repeated = {"calls": made.repeated.calls, "total_tokens": made.repeated.total_tokens}
     del own["key"], below["key"]
     return {
         "uid": uid,
@@ -160,6 +161,7 @@ def explanation_data(uid: str, made: Explanation) -> dict[str, Any]:
         "elsewhere": [explained_data(one) for one in made.elsewhere],
         "total": own,
         "total_with_subagents": below,
+        "repeated": repeated,
     }
 
 
@@ -185,6 +187,9 @@ def explanation_lines(uid: str, made: Explanation) -> Iterator[str]:
     if made.with_subagents.calls > made.own.calls:
         below = made.with_subagents
         yield f"with its subagents: {count(below.calls, 'call')}, {below.total_tokens:,} tokens, ${exact(below.units)}"
+    if made.repeated.calls:
+        more = made.repeated
+        yield f"a count by message and request, as other tools have it: {count(more.calls, 'call')}, {more.total_tokens:,} tokens more"
     for one in made.calls:
         yield from explained_lines(one)
     if made.elsewhere:

@@ -11,6 +11,7 @@ import msgspec
 
 from .. import query, trace, usage
 from .. import search as engine
+from .._words import moment
 from ..config import Config
 from ..errors import ModelError, NotFound
 from ..model import USD, SessionEvent
@@ -325,7 +326,7 @@ def _moment(text: str, zone: usage.Zone | None = None) -> datetime | None:
         return None
     now = datetime.now(UTC)
     try:
-        return zone.moment(text, now) if zone else query.moment(text, now)
+        return zone.moment(text, now) if zone else moment(text, now)
     except (ModelError, OverflowError, ValueError):
         raise BadArguments(f"{line(text, 60)!r} is not a time: try 7d, 24h, yesterday or 2026-03-14") from None
 

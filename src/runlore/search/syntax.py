@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 
+from .._words import moment
 from ..errors import RunloreError
 from ..model import CALL_KINDS, KINDS
-from ..query import moment
 from ..store import Filter, SegmentEvent
 from ..store.words import CJK, blank_escapes, cjk_pairs
 

@@ -62,6 +62,9 @@ class CallFilter(NamedTuple):
     """A uid: that session, and its subagents."""
     is_subagent: bool | None = None
     """Only what subagents and side chains did, or only what they did not."""
+    is_doubtful: bool = False
+    """Only those without a price, with that of a model whose name is only alike, or with something assumed about it. For sums by a
+    `price_…`: others are not made of single calls."""
 
 
 class CallSum(NamedTuple):

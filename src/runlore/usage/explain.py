@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
 from ..adapters import LOST
 from ..billing import stored_parts
 from ..config import Config
-from ..ledger import Part
+from ..ledger import Merged, Part, by_request
 from ..model import Call
-from ..store import Billed, CallFilter, Filter, SessionLine, Store
-from .report import Row, row_of, row_of_call, total
+from ..store import Billed, CallFilter, Filter, Kept, SessionLine, Store
+from .report import Row, merged, row_of, row_of_call, total
 
 CANNOT_KNOW = (
     "Calls that an agent makes and never writes down (titles, summaries of web pages, some compactions) are in no transcript: what a "
@@ -54,6 +54,9 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """Calls of which this session has a copy, and that count for another."""
     own: Row
     with_subagents: Row
+    repeated: Row
+    """What a count by message and request, as other tools have it, would add: copies of a message under another request id. Its cost
+    is not known."""
 
 
 def explain(store: Store, config: Config, uid: str) -> Explanation:
@@ -79,8 +82,15 @@ def explain(store: Store, config: Config, uid: str) -> Explanation:
         calls=[explained(one) for one in billed],
         elsewhere=[explained(one) for one in store.copied_calls(uid)],
         own=total(row_of_call(one) for one in billed),
+        repeated=total(row_of_call(one) for one in _by_request(billed)),
         with_subagents=total(row_of(None, one) for one in store.sum_calls([], CallFilter(session=uid))),
     )
+
+
+def _by_request(billed: Iterable[Billed]) -> Iterator[Billed]:
+    for one in billed:
+        for call in by_request(Merged(call=one.kept.call, superseded=one.kept.superseded)):
+            yield Billed(kept=Kept(call=call))
 
 
 def why(call: Call, copy: Call) -> str:
@@ -145,17 +155,18 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
 def check(store: Store, chosen: CallFilter | None = None) -> Check:
     """Calls without a certain price, sums that differ, and what transcripts cannot know."""
     chosen = chosen or CallFilter()
-    prices = store.sum_calls(["price_match", "model", "price_name"], chosen)
-    unpriced = [row_of(one.keys[1], one) for one in prices if one.unpriced]
-    fuzzy = [row_of(f"{one.keys[1]} = {one.keys[2]}", one) for one in prices if one.keys[0] == "fuzzy"]
-    notes = [row_of(one.keys[0], one) for one in store.sum_calls(["price_notes"], chosen) if one.keys[0]]
+    doubts = store.sum_calls(["price_match", "model", "price_name", "price_notes"], chosen._replace(is_doubtful=True))
+    unpriced = merged((one.keys[1], one) for one in doubts if one.unpriced)
+    fuzzy = merged((f"{one.keys[1]} = {one.keys[2]}", one) for one in doubts if one.keys[0] == "fuzzy")
+    notes = merged((one.keys[3], one) for one in doubts if one.keys[3])
+    hours = store.sum_calls(["hour"], chosen)
     by_session = {one.keys[0]: one for one in store.sum_calls(["session"], CallFilter(agent=chosen.agent))}
     return Check(
-        calls=sum(one.calls for one in prices),
+        calls=sum(one.calls for one in hours),
         unpriced=sorted(unpriced, key=lambda row: -row.total_tokens),
         fuzzy=sorted(fuzzy, key=lambda row: -row.units),
         assumed=sorted(notes, key=lambda row: -row.units),
-        undated=total(row_of(None, one) for one in store.sum_calls(["hour"], chosen) if one.keys[0] is None),
+        undated=total(row_of(None, one) for one in hours if one.keys[0] is None),
         gaps=sorted(
             _gaps(
                 store.sessions(Filter(parents_only=False, agent=chosen.agent)), {uid: row_of(uid, one) for uid, one in by_session.items()}
@@ -169,12 +180,13 @@ def check(store: Store, chosen: CallFilter | None = None) -> Check:
 
 def _lost(store: Store, agent: str | None) -> Iterator[Lost]:
     """For each source; of several copies of a file, such as an archived one, the first."""
-    known = store.sources(agent)
     found: dict[str, dict[int, int]] = {}
     for path, offset, reason in store.skips():
         count, _, what = reason.partition(" ")
-        if what == LOST and path in known and count.isdecimal():
+        if what == LOST and count.isdecimal():
             found.setdefault(path, {})[offset] = int(count)
+    known = store.sources(agent) if found else {}
+    found = {path: gaps for path, gaps in found.items() if path in known}
     copies = {(os.path.basename(path), tuple(gaps.items())): path for path, gaps in sorted(found.items(), reverse=True)}
     for path in copies.values():
         yield Lost(path=path, tokens=sum(found[path].values()))

@@ -93,7 +93,7 @@ def report(
         if chosen.since is None and chosen.until is None:
             rows += [row_of(None, one) for one in hours if one.keys[0] is None]
     elif by in ("day", "week", "month"):
-        rows = _merged((_period(by, one.keys[0]), one) for one in store.sum_calls(["day"], chosen, _spans(store, zone, chosen)))
+        rows = merged((_period(by, one.keys[0]), one) for one in store.sum_calls(["day"], chosen, _spans(store, zone, chosen)))
     else:
         rows = [row_of(one.keys[0], one) for one in store.sum_calls([by], chosen)]
     rows = _ordered(rows, order or ("key" if by in _IN_TIME else "cost"))
@@ -114,7 +114,7 @@ def total(rows: Iterable[Row]) -> Row:
     return Row(None, *map(sum, zip(*(row[1:] for row in rows), strict=True)))
 
 
-def _merged(found: Iterable[tuple[str | None, CallSum]]) -> list[Row]:
+def merged(found: Iterable[tuple[str | None, CallSum]]) -> list[Row]:
     """A row for each key. Weeks and months are made of days here."""
     rows: dict[str | None, list[Row]] = {}
     for key, one in found:

@@ -5,7 +5,7 @@ An attempt is charged with the call in which the model made it. The figures over
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
@@ -113,7 +113,7 @@ def _callers(events: Iterable[SessionEvent], seqs: Sequence[int]) -> dict[int, i
     told = sorted(seqs)
     found: dict[int, int] = {}
     for first, last in _runs(events):
-        inside = [seq for seq in told[bisect_right(told, first - 1) :] if seq <= last] if told else []
+        inside = told[bisect_left(told, first) : bisect_right(told, last)]
         for seq in range(first, last + 1):
             before = bisect_right(inside, seq)
             if inside:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from datetime import UTC, date, datetime, timedelta
 
+from .. import _words
 from .._units import parse_time
 from ..errors import ModelError
 
@@ -78,16 +79,14 @@ class Zone:
         return date.fromordinal(ORDINAL + int(moment + self.offset(moment)) // DAY)
 
     def moment(self, text: str, now: datetime) -> datetime:
-        """A time in the words of people, as `query.moment` has it, but meant in this zone. Raises ModelError."""
-        from ..query import moment
-
+        """A time in the words of people, as `_words` has it, but meant in this zone. Raises ModelError."""
         word = text.strip().lower()
         if word in ("today", "yesterday"):
             return self.midnight(self.today(now) - timedelta(days=word == "yesterday"))
         try:
             naive = datetime.fromisoformat(text.strip())
         except ValueError:
-            return moment(text, now)
+            return _words.moment(text, now)
         if naive.tzinfo is not None:
             return parse_time(naive)
         return self._when(naive.replace(tzinfo=UTC).timestamp())

@@ -156,6 +156,7 @@ class ExplainedAnswer(msgspec.Struct, frozen=True, kw_only=True):
     elsewhere: list[Explained]
     own: Figures
     with_subagents: Figures
+    repeated: Figures
 
 
 class DoubtsAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -291,8 +292,8 @@ def get_usage(request: Request, store: Store, config: Config) -> UsageAnswer:
 def get_explained(request: Request, store: Store, config: Config) -> ExplainedAnswer:
     """Every call of a session, and why it counts as it does. Its amounts are in units of 1e-12 USD."""
     found = explain(store, config, session.uid_of(request, store))
-    own, below = Figures(*found.own), Figures(*found.with_subagents)
-    return ExplainedAnswer(calls=found.calls, elsewhere=found.elsewhere, own=own, with_subagents=below)
+    rows = {name: Figures(*getattr(found, name)) for name in ("own", "with_subagents", "repeated")}
+    return ExplainedAnswer(calls=found.calls, elsewhere=found.elsewhere, **rows)
 
 
 def get_waste(request: Request, store: Store, _: Config) -> WasteAnswer:

@@ -9,7 +9,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from .. import naming, query, recurring
+from .. import naming, recurring
+from .._words import moment
 from ..errors import NotFound
 from ..recurring import Answer, Recurring
 from ..store import Filter, Store
@@ -26,7 +27,7 @@ MET = 100
 def asked(params: Mapping[str, str], now: datetime) -> tuple[dict[str, str], Filter]:
     """Raises ModelError."""
     given = {name: value.strip() for name in NAMES if (value := params.get(name, "")).strip()}
-    since = query.moment(given["since"], now) if "since" in given else None
+    since = moment(given["since"], now) if "since" in given else None
     return given, Filter(agent=given.get("agent"), repo=given.get("repo"), since=since, parents_only=False)
 
 

@@ -13,6 +13,7 @@ from starlette.routing import Route
 
 from .. import naming, query
 from .. import search as engine
+from .._words import moment
 from ..errors import ModelError
 from ..store import Filter, SessionLine, Store
 from ._view import lent, render
@@ -93,7 +94,7 @@ def asked(params: Mapping[str, str], now: datetime) -> Asked:
     if sort not in SORTS and sort != "relevance":
         raise ModelError(f"sort={sort!r} is not one of {', '.join(SORTS)}, relevance")
     plain = {name: given.get(name) for name in ("agent", "repo", "branch", "model", "outcome", "quality", "machine", "tag")}
-    since, until = (query.moment(given[name], now) if name in given else None for name in ("since", "until"))
+    since, until = (moment(given[name], now) if name in given else None for name in ("since", "until"))
     chosen = Filter(
         since=since,
         until=until,

@@ -126,10 +126,18 @@ class Explained(Call, kw_only=True):
     copies: list[Copy]
 
 
+class Repeated(Value):
+    """Copies of messages under another request id."""
+
+    calls: int
+    total_tokens: int
+
+
 class Explanation(Value):
     """Every call of a session.
 
     elsewhere: calls of which it has a copy, and that count for another
+    repeated: what a count by message and request, as other tools have it, would add
     """
 
     uid: str
@@ -137,6 +145,7 @@ class Explanation(Value):
     elsewhere: list[Explained]
     total: Sums
     total_with_subagents: Sums
+    repeated: Repeated
 
 
 class Gap(Value):
