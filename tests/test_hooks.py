@@ -278,7 +278,8 @@ def test_a_failing_tool_is_told_the_lesson_on_it_and_once(home: Path, repo: Path
 
 def chosen(command: str = "") -> list[Lesson]:
     setting = config.load()
-    return deliver.chosen(setting.home / "lessons", datetime.now(UTC), setting.lessons, agent="claude", repo="acme/shop", command=command)
+    place = deliver.Place(agent="claude", repo="acme/shop")
+    return deliver.chosen(setting.home / "lessons", datetime.now(UTC), setting.lessons, place, command=command)
 
 
 def test_a_failing_command_is_told_the_lesson_on_it_whatever_it_says(home: Path, repo: Path) -> None:
@@ -296,6 +297,20 @@ def test_a_failing_command_is_told_the_lesson_on_it_whatever_it_says(home: Path,
     for command in ("make test", ["make deploy"], "", None):
         assert told(command, "s3") is None
     assert [(one.event, one.fingerprint) for one in notes()] == [("fail", "make deploy")] * 2
+
+
+def test_where_a_lesson_applies_is_told_at_a_start_and_asked_for_at_a_failure(home: Path, repo: Path) -> None:
+    found = signature("String to replace not found in file.")
+    assert found is not None
+    teach("abc", fingerprint=found.fingerprint, tool="Edit", path="*.sql")
+    assert '"npm fails here" (only for "*.sql, Edit"): "use pnpm"' in hooks.started("claude", {"cwd": str(repo)})
+
+    def told(session: str, tool: object, path: object) -> bool:
+        asked = failure(repo, "String to replace not found in file.", session=session, tool_input={"file_path": path})
+        return hooks.failed("claude", {**asked, "tool_name": tool}) is not None
+
+    assert [told("a", "Edit", "/x/a.sql"), told("b", "Write", "/x/a.sql"), told("c", "Edit", "/x/a.py")] == [True, False, False]
+    assert told("d", None, 7), "what is not known rules nothing out"
 
 
 def test_a_failing_tool_is_told_what_fixed_it_before(home: Path, repo: Path) -> None:

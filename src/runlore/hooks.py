@@ -140,7 +140,9 @@ def lessons_of(agent: str, call: dict[str, object], cwd: str, fingerprint: str =
         if config.exclude.matches(cwd, repo):
             return None
     now = datetime.now(UTC)
-    found = deliver.chosen(Path(folder), now, wanted, agent=agent, repo=repo, fingerprint=fingerprint, command=command)
+    tool, path = tool_of(call) if fingerprint or command else (None, None)
+    place = deliver.Place(agent=agent, repo=repo, tool=tool, path=path)
+    found = deliver.chosen(Path(folder), now, wanted, place, fingerprint=fingerprint, command=command)
     text, told = deliver.text_of(found, wanted.most, wanted.max_tokens)
     if not told:
         return None
@@ -173,6 +175,13 @@ def failed(agent: str, call: dict[str, object]) -> str | None:
         return None
     told = lessons_of(agent, call, cwd, fingerprint, command)
     return told or (fix_of(agent, session, cwd, fingerprint) if fingerprint else None)
+
+
+def tool_of(call: dict[str, object]) -> tuple[str | None, str | None]:
+    """Which tool failed, and at which file, as far as the agent says so."""
+    name, given = call.get("tool_name"), call.get("tool_input")
+    path = given.get("file_path") if isinstance(given, dict) else None
+    return (name if isinstance(name, str) else None), (path if isinstance(path, str) else None)
 
 
 def command_of(call: dict[str, object]) -> str:

@@ -30,6 +30,8 @@ replace = msgspec.structs.replace
 FOLDER = "lessons"
 LONGEST = 4_000
 """Characters of what somebody writes."""
+WAITING = 200
+"""Proposals of agents that nobody has decided on: an agent that goes in circles fills no disk, and nobody reads more."""
 SCOPE = ("agent", "repo", "path", "tool")
 WORDS = ("problem", "resolution", "notes", "why", *SCOPE)
 """Fields that people and agents write."""
@@ -62,11 +64,14 @@ def propose(store: Store, config: Config, now: datetime, *, dry_run: bool = Fals
     patterns, by_uid = find(cases), {case.uid: case for case in cases}
     with nullcontext() if dry_run else shelf.held():
         known, broken = shelf.read()
-        changed = curate.propose(patterns, by_uid, known, gate_of(config), now)
+        cleaned = redacted(config, known)  # By the rules of today, which may know more than those of its day.
+        changed = curate.propose(patterns, by_uid, cleaned, gate_of(config), now)
+        ids = {one.id for one in changed}
+        changed += [new for old, new in zip(known, cleaned, strict=True) if new != old and new.id not in ids]
         for lesson in changed if not dry_run else ():
             shelf.put(lesson)
-    ids = {one.id for one in known}
-    return Proposed(changed=changed, new=[one.id for one in changed if one.id not in ids], broken=broken)
+    old_ids = {one.id for one in known}
+    return Proposed(changed=changed, new=[one.id for one in changed if one.id not in old_ids], broken=broken)
 
 
 def write(
@@ -93,6 +98,9 @@ def write(
     lesson = curate.written(problem, resolution, cited, now, by=by, fingerprint=_fingerprint(error), **scope)
     shelf = shelf_of(config)
     with shelf.held():
+        waiting = [one for one in shelf.read()[0] if one.by == by == "agent" and one.status == "proposed"]
+        if len(waiting) >= WAITING and lesson.id not in {one.id for one in waiting}:
+            raise ModelError(f"{len(waiting)} proposals of agents wait for a person to decide on them; no more are taken until then")
         try:
             return shelf.get(lesson.id)  # It is there already, perhaps decided on: saying it twice changes nothing.
         except NotFound:

@@ -16,6 +16,7 @@ import pytest
 from runlore import config as settings
 from runlore import mining, pipeline, teaching
 from runlore.digest.errors import signature
+from runlore.errors import ModelError
 from runlore.lessons import Lesson, deliver
 from runlore.lessons.shelf import Shelf
 from runlore.live import SessionStore
@@ -199,6 +200,33 @@ def test_a_block_is_short_says_for_whom_and_what_it_costs_and_holds_no_secret(ru
     assert secret not in text + (shelf.folder.parent / "installed.json").read_text()
     assert max(map(len, text.splitlines())) < 1000
     assert re.search(r"every session that reads it pays about \d+ tokens for 1 lesson", done.stderr)
+
+
+def test_a_secret_that_somebody_wrote_into_a_file_goes_when_lessons_are_looked_at_again(run: Run, met: None, shelf: Shelf) -> None:
+    shelf.put(lesson("abc", status="approved", resolution="use ghp_R7kQ2mZx9LpW4vTn8YcB1sDf6HgJ3eUa0iOw"))
+    run("lessons", "propose")
+    assert "use [redacted:" in shelf.get("abc").resolution
+    assert "0 new proposals, 0 lessons" in run("lessons", "propose").stderr
+
+
+def test_agents_may_propose_until_nobody_could_read_it_all(met: None, shelf: Shelf) -> None:
+    setting = settings.load()
+    for n in range(teaching.WAITING):
+        shelf.put(lesson(f"l{n}", by="agent"))
+    with closing(open_store(setting.store)) as store:
+        with pytest.raises(ModelError, match="200 proposals of agents wait"):
+            teaching.write(store, setting, "p", "r", ["toy:s0"], NOW, by="agent")
+        assert teaching.write(store, setting, "p", "r", ["toy:s0"], NOW, by="person").status == "proposed"
+
+
+def test_a_damaged_note_on_what_was_told_costs_itself(run: Run, home: Path, met: None, shelf: Shelf) -> None:
+    shelf.put(lesson(status="approved"))
+    deliver.note(home / ".runlore", "text", NOW, agent="toy", session="s0", repo="", lessons=("abc",))
+    with open(home / ".runlore" / deliver.NOTES, "a") as file:
+        for at in ("", "yesterday", "2026-01-01", "2026-01-01T00:00:00"):
+            file.write(json.dumps({"at": at, "agent": "toy", "session": "s1", "event": "start", "lessons": ["abc"]}) + "\n")
+    [found] = json.loads(run("measure", "--json").stdout)["lessons"]
+    assert found["told"] == 1
 
 
 def test_merging_gives_the_evidence_to_the_other(run: Run, shelf: Shelf) -> None:

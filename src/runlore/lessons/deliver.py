@@ -27,7 +27,7 @@ LARGEST = 64 << 20
 """Of the notes, in bytes: a hundred thousand sessions. What is older than a year says little about today, and may be deleted."""
 TAIL = 64 << 10
 """Of the notes, looked at to see what this session was told already."""
-PROBLEM, RESOLUTION = 160, 400
+PROBLEM, RESOLUTION, SCOPE = 160, 400, 80
 
 
 class Delivered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -49,14 +49,27 @@ class Delivered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return f"{self.agent}:{self.session}"
 
 
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """Where lessons are asked for. Which tool and file it is about is known when one has failed."""
+
+    agent: str
+    repo: str | None
+    tool: str | None = None
+    path: str | None = None
+
+
 def chosen(
-    folder: Path, now: datetime, wanted: Lessons, *, agent: str, repo: str | None, fingerprint: str = "", command: str = ""
+    folder: Path, now: datetime, wanted: Lessons, place: Place, *, fingerprint: str = "", command: str = ""
 ) -> list[Lesson]:  # fmt: skip
     """The lessons that may be told there, the best first: at a start those that fit the repository, at a failure those on this error, or on
     this command."""
     said = [json.dumps(text, ensure_ascii=False)[1:-1].encode() for text in (fingerprint, command) if text]  # As it stands in a file.
     found, _ = Shelf(folder).read(lambda data: b"approved" in data and (not said or any(text in data for text in said)))
-    there = [one for one in found if one.is_ready(wanted.deliver) and one.fits(agent=agent, repo=repo or "")]
+    there = [
+        one
+        for one in found
+        if one.is_ready(wanted.deliver) and one.fits(agent=place.agent, repo=place.repo or "", path=place.path, tool=place.tool)
+    ]
     return ranked([one for one in there if _is_about(one, fingerprint, command)], now, wanted.half_life_days)
 
 
@@ -70,13 +83,19 @@ def _is_about(lesson: Lesson, fingerprint: str, command: str) -> bool:
 def text_of(lessons: list[Lesson], most: int, max_tokens: int) -> tuple[str, list[Lesson]]:
     """What is said of as many of them as have room, with what it costs, and which they are. Each is quoted: it is data."""
     while lessons := lessons[:most]:
-        lines = [f"- {quoted(one.problem, PROBLEM)}: {quoted(one.resolution, RESOLUTION)} [{one.id}]" for one in lessons]
+        lines = [f"- {quoted(one.problem, PROBLEM)}{_where(one)}: {quoted(one.resolution, RESOLUTION)} [{one.id}]" for one in lessons]
         # The figure is in the line that it counts: three digits are reckoned with.
         cost = tokens("\n".join([_head(len(lessons), 888), *lines]))
         if cost <= max_tokens:
             return "\n".join([_head(len(lessons), cost), *lines]), lessons
         most = len(lessons) - 1
     return "", []
+
+
+def _where(lesson: Lesson) -> str:
+    """What a session that has just begun cannot know of itself."""
+    scope = [scope for scope in (lesson.path, lesson.tool) if scope]
+    return f" (only for {quoted(', '.join(scope), SCOPE)})" if scope else ""
 
 
 def _head(number: int, cost: int) -> str:
@@ -120,7 +139,14 @@ def is_told(home: Path, agent: str, session: str, fingerprint: str) -> bool:
 
 def read(home: Path) -> list[Delivered]:
     """All notes. A line that is damaged costs itself."""
-    return _lines(home, LARGEST * 2)
+    return [note for note in _lines(home, LARGEST * 2) if _is_time(note.at)]
+
+
+def _is_time(text: str) -> bool:
+    try:
+        return datetime.fromisoformat(text).tzinfo is not None
+    except ValueError:
+        return False
 
 
 def forget(home: Path, uids: Container[str]) -> None:
