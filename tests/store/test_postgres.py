@@ -318,6 +318,22 @@ def test_rows_that_a_table_refuses_are_told_by_the_next_statement(store: Postgre
     assert store.tombstones() == set()
 
 
+def test_who_is_interrupted_while_rows_are_sent_can_go_on(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    store.db.begin()
+    store.db.copy("tombstones", [(f"toy:{n}", "now") for n in range(1000)])
+    store.db.send_behind()
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "join", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            store.db.execute("select 1")
+    store.db.rollback()
+    assert store.tombstones() == set()
+
+
+def interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
 # ── many machines ────────────────────────────────────────────────────────────────────────────────────────────────────
 SYNC = """
 import sys

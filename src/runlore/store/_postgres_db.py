@@ -99,8 +99,9 @@ class Database:
         """When nothing is being sent on it any more. Raises what that did."""
         if self._sending is not None:
             self._sending.wait()  # Interrupted, it is waited for once more: two cannot speak on one line.
-            sending, self._sending = self._sending, None
-            sending.tell()
+            error, self._sending = self._sending.error, None
+            if error is not None:
+                raise error
         return self._line
 
     def _connect(self) -> psycopg.Connection[Any]:
@@ -268,8 +269,9 @@ class Database:
     def rollback(self) -> None:
         """Ends the transaction, also one that was lost with its connection."""
         self._drop_waiting()
-        with suppress(StoreError, OverflowError):  # What went wrong with rows on their way does not matter any more.
-            _ = self._connection
+        if self._sending is not None:
+            self._sending.wait()
+            self._sending = None  # What went wrong with it does not matter any more.
         if self._has_begun and not self._line.closed:
             with suppress(StoreLost):
                 self._run("rollback", ())
@@ -336,7 +338,8 @@ class Sending:
     """Rows on their way, in a thread. One for each time: a process with threads is not to be forked, and workers are, between two syncs."""
 
     def __init__(self, send: Callable[[], None]) -> None:
-        self._error: BaseException | None = None
+        self.error: BaseException | None = None
+        """What went wrong, when they had to be waited for."""
         self._interval = sys.getswitchinterval()
         sys.setswitchinterval(SWITCH_S)
         self._thread = threading.Thread(target=self._run, args=(send,), name="runlore-rows", daemon=True)
@@ -346,17 +349,12 @@ class Sending:
         try:
             send()
         except BaseException as error:  # It is raised where it is waited for.
-            self._error = error
+            self.error = error
 
     def wait(self) -> None:
         """Until they are there, or cannot be."""
         self._thread.join()
-
-    def tell(self) -> None:
-        """Raises what went wrong."""
         sys.setswitchinterval(self._interval)
-        if self._error is not None:
-            raise self._error
 
 
 @lru_cache(maxsize=512)

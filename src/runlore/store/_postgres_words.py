@@ -48,11 +48,11 @@ class Asked(msgspec.Struct, frozen=True):
 def rows_of(session: int, id_: int, segment: Segment) -> Iterator[tuple[Any, ...]]:
     """The rows of table `search` for a segment, each (session, id, part, prompt, reply, tool, stream)."""
     words = [cut_all(text) for text in (segment.prompt, segment.reply, segment.tool)]
-    stream = b"\n".join(b" %b " % b" ".join(column) for column in words)
-    parts = [list(_parts({word if len(word) <= LONGEST else _shortened(word) for word in set(column)})) for column in words]
+    lines = [b" %b " % b" ".join(column) for column in words]
+    parts = [list(_parts(set(column), len(line))) for column, line in zip(words, lines, strict=True)]
     for part in range(max(1, *map(len, parts))):
         columns = (vector(column[part]) if part < len(column) else None for column in parts)
-        yield (session, id_, part, *columns, _compress(stream) if part == 0 else None)
+        yield (session, id_, part, *columns, _compress(b"\n".join(lines)) if part == 0 else None)
 
 
 def ask(term: str, *, prefix: bool) -> Asked | None:
@@ -116,19 +116,17 @@ def _cut(word: bytes) -> bytes:
 _cut_again = lru_cache(maxsize=1 << 15)(_cut)
 
 
-def _shortened(word: bytes) -> bytes:
-    return word.decode()[:LONGEST].encode()
-
-
 @cache
 def _tokenizer() -> Any:
     tokenizer = apsw.Connection(":memory:").fts5_tokenizer("unicode61", ["remove_diacritics", "2"])
     return lambda text: tokenizer(text, apsw.FTS5_TOKENIZE_DOCUMENT, None, include_offsets=False, include_colocated=False)
 
 
-def _parts(words: set[bytes]) -> Iterator[Iterable[bytes]]:
-    """The words as rows can hold them: in one piece, nearly always."""
-    if sum(map(len, words)) + len(words) < PART_BYTES:
+def _parts(words: set[bytes], size: int) -> Iterator[Iterable[bytes]]:
+    """The words of a text of this size as rows can hold them: in one piece, nearly always."""
+    if max(map(len, words), default=0) > LONGEST:
+        words = {word.decode()[:LONGEST].encode() for word in words}
+    if size < PART_BYTES:
         if words:
             yield words
         return
