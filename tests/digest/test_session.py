@@ -66,6 +66,14 @@ def line() -> Timeline:
     return Timeline()
 
 
+@pytest.mark.parametrize("begin", ["", "/" + "x" * 80 + " "])
+@pytest.mark.parametrize("between", [" ", "\n\n\t ", " " * 9])
+def test_a_long_goal_is_kept_to_its_full_length_however_it_is_laid_out(line: Timeline, begin: str, between: str) -> None:
+    words = [f"word{n}" for n in range(900)]
+    made = line.say(begin + between.join(words)).digest
+    assert made.goal == " ".join(words)[:599] + "…"
+
+
 def test_the_goal_is_the_first_prompt_that_asks_for_something(line: Timeline) -> None:
     made = line.say("hi!").reply("Hello!").say("<context>you are here</context>\nfix the parser,\nplease").digest
     assert (made.goal, made.goal_seq, made.title) == ("fix the parser, please", 2, "A title")

@@ -18,6 +18,8 @@ LONGEST_GOAL = 600
 LONGEST_WORDS = 300
 """Characters kept of what was said."""
 _LOOKED_AT = 4000
+_ENOUGH = LONGEST_GOAL + 100
+"""Characters on one line: what is kept, and the name of a command before it."""
 
 _TAGS = re.compile(r"\A\s*<([a-zA-Z][\w-]{0,60})\b[^>]{0,200}>.{0,4000}?</\1>\s*|\A\s*<[a-zA-Z/][\w -]{0,60}>\s*", re.DOTALL)
 _MARKS = re.compile(r"\[(?:image|pasted text|file|attachment)[^\]\n]{0,80}\]|\[\[ ## \w{1,40} ## \]\]", re.IGNORECASE)
@@ -43,14 +45,19 @@ def goal_of(prompts: Iterable[SessionEvent], bodies: Mapping[int, str]) -> Momen
         text = asked(bodies.get(event.seq) or event.summary or "")
         if not text:
             continue
-        if not _SMALL_TALK.fullmatch(text):
+        if not _is_small_talk(text):
             return Moment(event.seq, cut(text, LONGEST_GOAL))
         small = small or Moment(event.seq, text)
     return small
 
 
+def _is_small_talk(text: str) -> bool:
+    return len(text) <= LONGEST_GOAL and _SMALL_TALK.fullmatch(text) is not None
+
+
 def asked(text: str) -> str:
-    """What a prompt says on one line, without what a program put around it: tags, names of pictures, the name of a command."""
+    """What a prompt says on one line, without what a program put around it: tags, names of pictures, the name of a command. Of a long
+    one at least as much as is ever kept."""
     text = text[:_LOOKED_AT]
     if text.lstrip()[:1] == "<":
         for _ in range(4):
@@ -60,13 +67,21 @@ def asked(text: str) -> str:
     text = _without_start(_LEAD_IN, text)
     if "[" in text:
         text = _MARKS.sub(" ", text)
-    text = " ".join(text.split())
+    text = _line_of(text)
     if text.startswith("!"):
         return ""
     if text.startswith("/"):
         text = _without_start(_COMMAND, text)
         return "" if _COMMAND.match(text) or len(text.split()) < 2 else text
     return text
+
+
+def _line_of(text: str) -> str:
+    if len(text) > 2 * _ENOUGH:  # All of it would take three times as long, for nothing.
+        line = " ".join(text[: 2 * _ENOUGH].split())
+        if len(line) > _ENOUGH:
+            return line
+    return " ".join(text.split())
 
 
 def _without_start(pattern: re.Pattern[str], text: str) -> str:
@@ -122,8 +137,8 @@ def corrections_of(events: Iterable[SessionEvent], bodies: Mapping[int, str]) ->
     for event in events:
         kind = event.kind
         if kind == "user_msg":
-            text = asked(bodies.get(event.seq) or event.summary or "")
-            if text and has_worked and not _SMALL_TALK.fullmatch(text) and ((was_stopped and not _goes_on(text)) or rejects(text)):
+            text = asked(bodies.get(event.seq) or event.summary or "") if has_worked else ""
+            if text and not _is_small_talk(text) and ((was_stopped and not _goes_on(text)) or rejects(text)):
                 found.append(Moment(event.seq, cut(text, LONGEST_WORDS)))
             was_stopped = has_worked = False
         elif kind == "human_intervention" and is_stop(event):
