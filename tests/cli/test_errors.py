@@ -116,6 +116,8 @@ def test_of_an_evicted_session_the_digest_is_shown_and_what_it_cites(run: Run, d
         store.evict(["claude:cd613e30-d8f1-4adf-91b7-584a2265b1f5"], datetime.now(UTC))
     assert (run(*words).stdout, run("errors", "--least", "1").stdout) == (before, errors)
     shown = run("show", "cd613e30").stdout
+    counts = [int(part.split(" × ")[0]) for line in shown.splitlines() if line.startswith("did ") for part in line[16:].split(", ")[:3]]
+    assert counts == sorted(counts, reverse=True)
     assert shown.splitlines()[-5:] == digest.splitlines()[-5:]
     for seq, text in (
         (17, "NameError: name 'Callable' is not defined"),

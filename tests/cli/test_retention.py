@@ -40,7 +40,11 @@ def test_evict_shows_what_would_leave_and_changes_nothing(run: Run, covered: Pat
 def test_what_is_evicted_is_listed_found_and_comes_back(run: Run, covered: Path) -> None:
     before = run("show", "alpha").stdout
     assert "gone: the text of 1 session" in run("evict", "alpha", "--yes").stderr
-    assert "toy:alpha" in {one["uid"] for one in json.loads(run("ls", "--json").stdout)}
+    assert {one["uid"]: one["evicted_at"] is not None for one in json.loads(run("ls", "--json").stdout)} == {
+        "toy:alpha": True, "toy:beta": False,
+    }  # fmt: skip
+    assert "(evicted) Fix the build" in run("ls").stdout
+    assert "evicted 20" in run("show", "alpha").stdout
     assert run("search", "fix", "build").exit_code == 0
     assert run("search", "make").exit_code == 1
     [manifest] = (config.load().home / "evicted").iterdir()
@@ -244,9 +248,13 @@ def test_reports_are_the_same_when_the_events_have_left(run: Run, stored: Path) 
     token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
     (stored / "gamma.jsonl").write_bytes(line(s="gamma", id="g", text=f"use {token} here", at=200, tokens=10))
     run("sync")
-    asked = ["usage --json", "usage --wasted --json", "usage --by session --json", "ls --json", "errors --json"]
+    asked = ["usage --json", "usage --wasted --json", "usage --by session --json", "errors --json"]
     before = [run(*words.split()).stdout for words in asked]
+    listed = json.loads(run("ls", "--json").stdout)
     secrets = json.loads(run("secrets", "--json").stdout)
     assert "gone: " in run("evict", "alpha", "beta", "gamma", "--yes").stderr
     assert [run(*words.split()).stdout for words in asked] == before
+    now = json.loads(run("ls", "--json").stdout)
+    assert [{**one, "evicted_at": None} for one in now] == listed
+    assert all(one["evicted_at"] for one in now)
     assert json.loads(run("secrets", "--json").stdout) == [{**one, "events": []} for one in secrets]

@@ -70,6 +70,18 @@ def test_what_is_evicted_is_listed_and_found_by_what_its_digest_quotes(store: St
     assert list(store.records(str(agent.file))) == []
 
 
+def test_what_is_evicted_is_found_by_what_was_run_tested_committed_and_asked_to_merge(store: Store, agent: Agent) -> None:
+    said = {
+        "commands": [{"seq": 1, "command": "make engine"}],
+        "tests": [{"seq": 2, "command": "pytest wheels", "passed": 3, "failed": 1}],
+        "commits": [{"seq": 3, "sha": "1a2b3c4", "subject": "Mend the door"}],
+    }
+    store.put_digest(digest_of(store, "toy:s1", **said), NOW)
+    store.evict(["toy:s1"], NOW)
+    assert store.bodies("toy:s1") == {1: "$ make engine", 2: "$ pytest wheels\n3 passed, 1 failed", 3: "[1a2b3c4] Mend the door"}
+    assert all(len(store.postings(word)) == 1 for word in ("engine", "wheels", "1a2b3c4", "door"))
+
+
 def test_evicting_twice_changes_nothing(store: Store, agent: Agent) -> None:
     cover(store)
     store.evict(["toy:s1"], NOW)

@@ -23,7 +23,7 @@ def render(digest: Digest, cwd: str | None = None) -> Iterator[str]:
     yield from _line("ended", ending(digest))
     yield from _line("kind", f"{digest.quality}" if digest.quality else "")
     yield from _line("took", f"{duration(digest.active_s)} of work, {duration(digest.wall_s)} from first to last" if digest.wall_s else "")
-    yield from _line("did", ", ".join(f"{number} × {one_line(tool)}" for tool, number in list(digest.tools.items())[:SHOWN]))
+    yield from _line("did", ", ".join(f"{number} × {one_line(tool)}" for tool, number in _most(digest.tools)))
     for name, files in (("edited", digest.files_edited), ("created", digest.files_created), ("read", digest.files_read)):
         yield from _list(name, [one_line(path.removeprefix(inside)) for path in files], digest.cut.get(f"files_{name}", 0))
     yield from _list("ran", [_ran(run) for run in digest.commands], digest.cut.get("commands", 0))
@@ -46,6 +46,11 @@ def render(digest: Digest, cwd: str | None = None) -> Iterator[str]:
     if digest.version < DIGEST_VERSION:
         yield ""
         yield paint("made by older rules, and nothing is left to make it again from", "dim")
+
+
+def _most(counts: dict[str, int]) -> list[tuple[str, int]]:
+    """Those with the highest counts: a digest that was stored has them by name."""
+    return sorted(counts.items(), key=lambda pair: -pair[1])[:SHOWN]
 
 
 def ending(digest: Digest) -> str:

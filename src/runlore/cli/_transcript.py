@@ -111,6 +111,8 @@ def facts(session: Session) -> Iterator[tuple[str, str]]:
     yield f"{short(cost.input_tokens + cost.output_tokens + cost.cache_tokens)} tokens", ""
     if session.outcome != "unknown":
         yield session.outcome, ""
+    if session.evicted_at:
+        yield f"evicted {local(session.evicted_at, '%Y-%m-%d')}", "yellow"
 
 
 def span(start: datetime | None, end: datetime | None) -> str:

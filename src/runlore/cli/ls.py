@@ -92,7 +92,7 @@ def as_table(store: Store, lines: list[SessionLine], *, is_whole: bool = False) 
         Column("TOKENS", [short(tokens(line)) for line in lines], right=True, leaves=2),
         *money(lines),
         Column("REPO", repos, most=max(12, screen()[0] // 6), leaves=6),
-        Column("TITLE", [one_line(line.title) or "-" for line in lines]),
+        Column("TITLE", [f"{'(evicted) ' if line.evicted_at else ''}{one_line(line.title) or '-'}" for line in lines]),
     ]
     head, *rows = table(columns)
     return [paint(head, "dim"), *rows]

@@ -10,6 +10,7 @@ from itertools import groupby
 
 import msgspec
 
+from .._findings import Tested
 from ..model import BLOCK, Digest, format_time
 from ..timeline import Tally
 from . import DAMAGED, Batch, Put
@@ -189,10 +190,18 @@ class Evictor(Forgetter):
 
 
 def cited_in(digest: Digest) -> dict[int, str]:
-    """The events that a digest quotes, with what it quotes of them."""
+    """The events that a digest quotes, with what it says of them: by these a session is found when its text has left."""
+    found = {ran.seq: f"$ {ran.command}" for ran in digest.commands}
+    found |= {run.seq: f"$ {run.command}\n{_counts(run)}".strip() for run in digest.tests}
+    found |= {request.seq: request.text for request in digest.pull_requests}
+    found |= {commit.seq: f"[{commit.sha}] {commit.subject}" for commit in digest.commits}
+    found |= {fix.steps[0].seq: fix.diff for fix in digest.fixes if fix.diff}
     quoted = [*digest.decisions, *digest.interventions, *digest.corrections, *digest.excerpts]
-    found = {fix.steps[0].seq: fix.diff for fix in digest.fixes if fix.diff}
     found |= {moment.seq: moment.text for moment in quoted if moment.text}
     if digest.goal and digest.goal_seq is not None:
         found[digest.goal_seq] = digest.goal
     return found
+
+
+def _counts(run: Tested) -> str:
+    return ", ".join(f"{count} {word}" for word in ("passed", "failed", "skipped") if (count := getattr(run, word)) is not None)

@@ -38,3 +38,4 @@ class SessionLine(msgspec.Struct, frozen=True, gc=False):
     source_missing_at: str | None
     ingested_at: str | None
     quality: str | None = None
+    evicted_at: str | None = None

@@ -18,6 +18,7 @@ class Session(Value):
     input_tokens: without what came from a cache
     usd: what its calls cost; null when no price is known
     source_missing_at: since when the agent has no transcript of it any more
+    evicted_at: when its text left the store, or a part of it; its digest is kept
     """
 
     uid: str
@@ -50,6 +51,7 @@ class Session(Value):
     source_missing_at: str | None
     ingested_at: str | None
     quality: str | None
+    evicted_at: str | None
 
 
 class EventHit(Value):
