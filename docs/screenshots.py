@@ -94,7 +94,7 @@ def invented(home: Path) -> socket.socket:
     run = write_run(config.home / "live")
     with closing(open_store(config.store, read_only=True)) as store:
         ((uid,),) = store.rows("select uid from sessions where title like 'Fix the flaky%' order by ended_at desc limit 1")
-        ((error,),) = store.rows("select fingerprint from errors group by fingerprint order by count(*) desc limit 1")
+        ((error,),) = store.rows("select fingerprint from errors group by fingerprint order by count(how) desc limit 1")
     PAGES.update({name: path.format(session=uid, error=error, run=run) for name, path in PAGES.items()})
     return bind("127.0.0.1", 0)
 

@@ -300,6 +300,30 @@ def test_a_session_that_runs_grows_before_ones_eyes(browser: Browser, fill) -> N
         assert not here.wrong
 
 
+def test_a_run_is_followed_and_what_someone_chooses_is_left_alone(browser: Browser, demo: Config) -> None:
+    store = SessionStore(demo.home / "live")
+    with store.create("Nightly report", agent="reporter") as session, serving() as client, watched(browser) as here:
+        session.state.start("g1")
+        for node in ("fetch", "write"):
+            session.state.progress(node)
+            session.state.checkpoint(node)
+        here.page.goto(f"{client.url}/live/{session.id}")
+        expect(here.page.locator(".nodes li")).to_have_count(2)
+        here.page.wait_for_timeout(1500)  # Until it listens.
+        session.state.progress("send")
+        expect(here.page.locator(".nodes li.here")).to_have_text("send")
+        here.page.get_by_label(re.compile("^from ")).first.check()
+        session.state.progress("done")
+        here.page.wait_for_timeout(2500)
+        expect(here.page.locator(".nodes li")).to_have_count(3)
+        here.page.goto(f"{client.url}/live")
+        here.page.wait_for_timeout(1500)
+        store.create("Another", agent="reporter").close()
+        expect(here.page.get_by_text("Another")).to_be_visible()
+        assert not here.wrong
+    store.close()
+
+
 def test_a_home_without_a_session_is_filled_with_the_first(browser: Browser, home: Path, toy: Toy, fill) -> None:
     (home / ".toy").mkdir()
     config = settings.load()

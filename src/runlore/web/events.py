@@ -1,4 +1,4 @@
-"""What changed, told as it happens (server-sent events): of one session, or of all.
+"""What changed, told as it happens (server-sent events): of one session, of all, or of the runs that agents log themselves.
 
 The store is asked once a second for each page that listens, which takes a few milliseconds: so it does not matter who writes, a
 sync of ours or one elsewhere.
@@ -15,10 +15,13 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
+from .. import config as settings
 from .. import query
-from ..errors import NotFound, StoreError
+from ..config import Config
+from ..errors import LogError, NotFound, StoreError
 from ..store import Store
 from ._view import lent
+from .lives import SHOWN, store_of
 
 EVERY_S = 1.0
 ALIVE_S = 15.0
@@ -44,15 +47,29 @@ def state(store: Store, uid: str | None) -> Changed:
     return Changed(sessions=1, events=session.events, usd=session.cost.usd, ended_at=ended_at)
 
 
+def live_state(config: Config) -> Changed:
+    """Of the newest runs. `events` are their records."""
+    store = store_of(config)
+    try:
+        found = store.list(limit=SHOWN)
+    finally:
+        store.close()
+    latest = max((info.updated_at for info in found), default=None)
+    records = sum(info.seq + 1 for info in found)
+    return Changed(sessions=len(found), events=records, usd=None, ended_at=latest.isoformat() if latest else None)
+
+
 async def events(request: Request) -> Response:
     """`events` is how many the page knows of: what came between its making and its listening is told at once."""
     uid, known = request.query_params.get("session"), request.query_params.get("events", "")
 
     def look() -> Changed | None:
         try:
+            if "live" in request.query_params:
+                return live_state(settings.load())
             with lent(request) as (store, _):
                 return state(store, uid)
-        except (NotFound, StoreError):  # Forgotten, or being made: there may be something to tell later.
+        except (NotFound, StoreError, LogError):  # Forgotten, or being made: there may be something to tell later.
             return None
 
     async def told() -> AsyncIterator[str]:
