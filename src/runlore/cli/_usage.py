@@ -14,7 +14,7 @@ from .._units import USD, format_time, parse_time
 from ..store import CallFilter
 from ..usage import Report, Row, Status
 from ..usage.table import exact
-from ._out import Column, cells, fit, one_line, paint, screen, table, wrap
+from ._out import Column, cells, fit, is_colored, one_line, paint, screen, table, wrap
 from ._words import brief, count, local, short
 
 TYPE_CHECKING = False  # As in `typing`, which is not imported for this alone.
@@ -190,29 +190,31 @@ def explanation_lines(uid: str, made: Explanation) -> Iterator[str]:
     if made.repeated.calls:
         more = made.repeated
         yield f"a count by message and request, as other tools have it: {count(more.calls, 'call')}, {more.total_tokens:,} tokens more"
+    # Asked once: of a long session there are thousands.
+    width, dim = screen()[0], "dim" if is_colored(sys.stdout) else ""
     for one in made.calls:
-        yield from explained_lines(one)
+        yield from explained_lines(one, width, dim)
     if made.elsewhere:
         yield ""
         yield paint(f"counted in another session: {count(len(made.elsewhere), 'call')} of which this one has a copy", "bold")
     for one in made.elsewhere:
-        yield from explained_lines(one, is_elsewhere=True)
+        yield from explained_lines(one, width, dim, is_elsewhere=True)
 
 
-def explained_lines(one: Explained, *, is_elsewhere: bool = False) -> Iterator[str]:
+def explained_lines(one: Explained, width: int, dim: str, *, is_elsewhere: bool = False) -> Iterator[str]:
     call = one.call
     where = f"  in {one_line(call.session_uid)}" if is_elsewhere else f"  #{call.seq}" if call.seq >= 0 else ""
     amount = "not priced" if one.units is None else f"${exact(one.units)}"
     before = "" if one.old_units in (None, one.units) else f" (before: ${exact(one.old_units or 0)})"
     yield ""
     yield f"{local(call.ts, '%Y-%m-%d %H:%M:%S')}  {one_line(call.model) or '?'}{where}  {amount}{before}"
-    yield from _wrapped(figures(call), "  ")
+    yield from _wrapped(figures(call), "  ", width)
     if one.parts:
         parts = [f"{part.bucket} {part.count:,} × {part.rate / 10**6:g} = {exact(part.usd)}" for part in one.parts]
-        yield from _wrapped("; ".join(parts) + " (USD for a million, USD)", "  ", "dim")
-    yield from _wrapped(f"price: {one_line(one.price)}", "  ", "dim")
+        yield from _wrapped("; ".join(parts) + " (USD for a million, USD)", "  ", width, dim)
+    yield from _wrapped(f"price: {one_line(one.price)}", "  ", width, dim)
     for copy in one.copies:
-        yield from _wrapped(f"not counted: {figures(copy.call)}: {copy.why}", "  - ", "dim")
+        yield from _wrapped(f"not counted: {figures(copy.call)}: {copy.why}", "  - ", width, dim)
 
 
 def figures(call: Call) -> str:
@@ -230,8 +232,8 @@ def figures(call: Call) -> str:
     return ", ".join(words + said)
 
 
-def _wrapped(text: str, indent: str, style: str = "") -> Iterator[str]:
-    for n, line in enumerate(wrap(text, max(20, screen()[0] - len(indent)))):
+def _wrapped(text: str, indent: str, width: int, style: str = "") -> Iterator[str]:
+    for n, line in enumerate(wrap(text, max(20, width - len(indent)))):
         full = (indent if n == 0 else " " * len(indent)) + line
         yield paint(full, style) if style else full
 
@@ -276,7 +278,7 @@ def check_lines(made: Check) -> Iterator[str]:
     yield ""
     yield paint("what transcripts cannot know", "bold")
     for text in made.cannot_know:
-        yield from _wrapped(text, "- ")
+        yield from _wrapped(text, "- ", screen()[0])
 
 
 def _doubts(title: str, rows: Sequence[Row]) -> Iterator[str]:
