@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -245,3 +246,19 @@ def test_a_subagent_without_a_log_is_told_within_its_session(store: Store) -> No
 def test_a_session_is_taken_up_by_its_id() -> None:
     session = Session(session_uid="kimi:a", flavor="kimi", native_session_id="a")
     assert ADAPTER.resume(session) == ["kimi", "--session", "a"]
+
+
+def test_what_was_taken_over_is_told_where_it_was_as_long_as_that_is_there(tmp_path: Path) -> None:
+    shutil.copytree(case("taken-over"), tmp_path / "root")
+    (path,) = (tmp_path / "root").rglob("state.json")
+    session = "ses_66660000-0000-4000-8000-000000000001"
+    before = session.removeprefix("ses_")
+    for is_there, wanted in ((True, ["And the plums?"]), (False, ["Count the pears", "And the plums?"])):
+        state = json.loads(path.read_text())
+        state["custom"]["kimi_cli_source_path"] = str(tmp_path if is_there else tmp_path / "nowhere")
+        path.write_text(json.dumps(state))
+        (source,) = ADAPTER.discover(tmp_path / "root")
+        found = ADAPTER.normalize(source, ADAPTER.read(source, None), None)
+        assert [event.summary for event in found.events if event.kind == "user_msg"] == wanted
+        about = found.facts[f"kimi:{session}"]
+        assert (about.parent_uid, about.relation) == (f"kimi:{before}", "continuation")

@@ -1,7 +1,7 @@
 """Kimi (Moonshot AI): Kimi CLI (Python, `~/.kimi`) and its successor Kimi Code (TypeScript, `~/.kimi-code`), logs of JSON lines.
 
-Learned from the source of kimi-cli 1.52 (`wire/types.py`, `session_fork.py`) and kimi-code 2.1, from what 1.40 wrote, and from samples of
-both (protocols 1.1 to 1.10, and 1.4 and 1.5 of Kimi Code). Last checked 2026-11. The traps:
+Learned from the source of kimi-cli 1.52 (`wire/types.py`, `session_fork.py`) and kimi-code 2.1 (`migration-legacy`),
+from what 1.40 wrote, and from samples of both (protocols 1.1 to 1.10, and 1.4 and 1.5 of Kimi Code). Last checked 2026-11. The traps:
 
 - A session of Kimi CLI is a folder with `wire.jsonl`, what the program showed, with times and tokens, and `context.jsonl`, what the
   model saw, without. The second is read only where the first is missing or empty. A compaction or a rewind puts the old context aside
@@ -16,6 +16,8 @@ both (protocols 1.1 to 1.10, and 1.4 and 1.5 of Kimi Code). Last checked 2026-11
 - `StatusUpdate` and `step.end` tell what a request took, and the counts do not overlap. `usage.record` says the same once more, and is
   counted where no step said it.
 - Kimi Code writes a prompt twice, when it is typed and when it is put into the context.
+- It takes the sessions of Kimi CLI over, as `ses_<id>`, with a copy of what the model saw in which all is of the moment that the log has
+  for its beginning. Where the original still is, only what came since is told, as its continuation.
 - Kimi CLI does not tell the model. Neither tells of a git branch.
 """
 
@@ -54,7 +56,7 @@ _BELOW = re.compile(r"context_sub_(\d+)\.jsonl\Z")
 class Adapter(JsonLines):
     name = "kimi"
     label = "Kimi"
-    version = 3
+    version = 4
     roots = (*CLI, *CODE)
     lacks = ("model (Kimi CLI)", "git branch")
 
@@ -105,6 +107,8 @@ class Adapter(JsonLines):
         folder = folder_of(source.path)
         if data := read_small(os.path.join(folder, STATE), SMALL):
             yield Record(data, -1, "state")
+            if _is_original_there(data):
+                yield Record(b"", -1, "original")
         if data := read_small(os.path.join(os.path.dirname(source.path), "meta.json"), SMALL):
             yield Record(data, -1, "meta")
         if cwd := _project(os.path.dirname(folder)):
@@ -210,6 +214,15 @@ def folder_of(path: str) -> str:
     folder = os.path.dirname(path)
     above = os.path.dirname(folder)
     return os.path.dirname(above) if os.path.basename(above) in ("agents", "subagents") else folder
+
+
+def _is_original_there(state: bytes) -> bool:
+    """Whether a session was taken over from the other program, and still is where it was."""
+    try:
+        place = msgspec.json.decode(state)["custom"]["kimi_cli_source_path"]
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, KeyError, TypeError):
+        return False
+    return isinstance(place, str) and os.path.isabs(place) and "\0" not in place and os.path.exists(place)
 
 
 def _project(folder: str) -> str | None:

@@ -16,7 +16,7 @@ from .._stream import CALLS, Call, Entries, EntryFold, identifier
 from ..kimi import place
 from . import words
 
-CARRY = 1
+CARRY = 2
 """The layout of `Log`; changed only together with the adapter's `version`."""
 STEPS, PROMPTS, TURNS = 16, 16, 64  # What is remembered between two reads, the oldest going first.
 
@@ -31,6 +31,10 @@ class Log(Entries):
     turns: list[tuple[str, str | None]] = msgspec.field(default_factory=list)
     """The last prompts, and what they follow."""
     mode: str | None = None
+    created: int = 0
+    """When the log was made, in milliseconds."""
+    is_taken_over: bool = False
+    """Whether what is of that moment is the copy of a session that is still there."""
 
 
 class LogFold(EntryFold[Log]):
@@ -60,6 +64,9 @@ class LogFold(EntryFold[Log]):
         if name == "cwd":
             state.cwd = data.decode("utf-8", "replace")
             return
+        if name == "original":
+            state.is_taken_over = True
+            return
         value = next((value for value, _, _ in parse(data) if isinstance(value, dict)), {})
         if name == "meta":
             self.name(pick(value, "description", of=str), 2)
@@ -70,6 +77,8 @@ class LogFold(EntryFold[Log]):
                 self.name(pick(value, "title", of=str) or pick(value, "custom_title", of=str), 3 if is_own else 2)
                 if origin := clean(pick(value, "forkedFrom", of=str) or ""):
                     state.parent, state.relation = self.uid(origin), "fork"
+                if before := clean(pick(value, "custom", "kimi_cli_session_id", of=str) or ""):
+                    state.parent, state.relation = self.uid(before), "continuation"
             elif (above := pick(value, "agents", self.agent, "parentAgentId", of=str)) not in (None, "main"):
                 state.parent = self.uid(f"{self.above}/agent-{clean(str(above)).removeprefix('agent-')}")
 

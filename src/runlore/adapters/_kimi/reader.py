@@ -21,6 +21,7 @@ class Reader(LogFold):
         if message is not None and "role" not in message and word == "":
             self.shown(value, message)
         elif word == "metadata":
+            self.state.created = number(value.get("created_at"), 1 << 50) or 0
             self.merge("metadata")
         elif not word and value.keys() & {"role", "tool_calls", "tool_call_id"}:
             self.context(value)
@@ -201,7 +202,9 @@ class Reader(LogFold):
         """A record of Kimi Code."""
         ms = number(value.get("time"), 1 << 50)
         self.ts = moment(ms / 1000 if ms else None)
-        if self.take_up(ms is not None):
+        if self.state.is_taken_over and ms == self.state.created:
+            self.merge("taken over")
+        elif self.take_up(ms is not None):
             name, follows = self.native_id, self.parent
             handler = LOGGED.get(word) or LOGGED.get(next((kind for key, kind in RECORDS.items() if key in value), ""))
             if word not in LOGGED and (word.partition(".")[0] in BOOKKEEPING or word in QUIET):
