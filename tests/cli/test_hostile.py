@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from runlore.lessons import Lesson
+from runlore.lessons.shelf import Shelf
 from tests.cli.conftest import Run
 from tests.toy import line
 
@@ -57,3 +59,50 @@ def test_no_command_lets_an_escape_through(poisoned: Path, run: Run) -> None:
         found = OBEYED.search(result.stdout + result.stderr)
         assert found is None, f"{words}: {result.stdout[max(0, found.start() - 40) : found.end() + 40]!r}"
     assert "red" in run("show", "poison").stdout, "the text itself is there"
+
+
+LEARNED = [
+    ["patterns"],
+    ["patterns", "--json"],
+    ["lessons", "propose"],
+    ["lessons", "list", "--all"],
+    ["lessons", "list", "--json"],
+    ["lessons", "show", "evil"],
+    ["lessons", "show", "evil", "--json"],
+    ["lessons", "approve", "evil", "--why", POISON],
+    ["lessons", "edit", "evil", "--problem", POISON],
+    ["lessons", "render", "--dry-run"],
+    ["lessons", "render", "--json", "--dry-run"],
+    ["lessons", "show", POISON],
+    ["measure"],
+    ["measure", "--json"],
+    ["retro", "--days", "3650"],
+    ["retro", "--days", "3650", "--pack"],
+    ["retro", "--days", "3650", "--json"],
+]
+
+
+def test_no_lesson_lets_an_escape_through(poisoned: Path, run: Run, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A team's lessons come out of version control: whoever can write there can write anything."""
+    for name in ("again", "once"):
+        text = (poisoned / "poison.jsonl").read_bytes().replace(b'"poison"', f'"{name}"'.encode()).replace(b'"p', f'"{name}'.encode())
+        (poisoned / f"{name}.jsonl").write_bytes(text)
+    run("sync")
+    fields = "problem resolution kind repo path tool agent about key why notes last_at".split()
+    words = dict.fromkeys(fields, POISON)
+    shelf = Shelf(home / ".runlore/lessons")
+    shelf.put(Lesson(id="evil", status="approved", sessions=9, evidence=(POISON, f"toy:{POISON}#3"), extra={POISON: [POISON]}, **words))  # type: ignore[arg-type]
+    shelf.put(Lesson(id="evil2", status="approved", sessions=9, problem=POISON, resolution=POISON, evidence=("toy:once#3",)))
+    (shelf.folder / "broken.md").write_text(f"+++\n{POISON}\n+++\n")
+    monkeypatch.chdir(tmp_path)
+    for asked in LEARNED:
+        result = run(*asked)
+        found = OBEYED.search(result.stdout + result.stderr)
+        assert found is None, f"{asked}: {(result.stdout + result.stderr)[max(0, found.start() - 40) : found.end() + 40]!r}"
+        assert "bug" not in result.stderr, result.stderr
+    run("lessons", "render", "--yes")
+    block = (tmp_path / "AGENTS.md").read_text()
+    assert "[evil2]" in block
+    assert not OBEYED.search(block)
+    run("retro", "--days", "3650", "--html", "retro.html")
+    assert not OBEYED.search((tmp_path / "retro.html").read_text())
