@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 
-from runlore.lessons.drafts import AGAIN
+from runlore.lessons.drafts import AGAIN, swapped
 from runlore.lessons.measure import recurred
 from runlore.mine import Case, Skill
 from tests.lessons.test_curate import about, proposed
@@ -92,6 +93,34 @@ def test_a_change_is_told_without_where_somebody_keeps_his_files() -> None:
     found = about(proposed(with_sessions(fleet(1, 30, {}), edited, [3, 9, 20])), "KeyError")
     assert found.resolution.startswith("Change app/views/cart.py:\n@@")
     assert "ada" not in found.resolution
+
+
+@pytest.mark.parametrize(
+    ("failed", "worked", "told"),
+    [
+        ("python {}.py", "python3 {}.py", "Use `python3` instead of `python`, for instance `python3 "),
+        ("timeout make {}", "make {}", "Leave out `timeout`, for instance `make "),
+        ("npm install {}", "npm install {} --legacy-peer-deps", "Call it with `--legacy-peer-deps`, for instance `npm install "),
+    ],
+)
+def test_a_call_that_worked_with_another_word_is_told_by_the_word(failed: str, worked: str, told: str) -> None:
+    def mended(script: Script) -> None:
+        name = script.word()
+        script.fail(failed.format(name), "sh: 1: it: command not found")
+        script.call(worked.format(name), "ok", exit_code=0)
+
+    [found] = proposed(with_sessions(fleet(1, 30, {}), mended, [3, 9, 20]))
+    assert (found.kind, found.helped) == ("error", 3)
+    assert found.resolution.startswith(told)
+
+
+def test_what_is_different_is_a_word_or_nothing() -> None:
+    assert swapped("python a.py", "python3 a.py") == ("python", "python3")
+    assert swapped("a b c", "a x y") is None
+    assert swapped("a b", "a b c") is None, "no flag: that is another thing done"
+    assert swapped("a", "b") is None, "nothing is the same"
+    assert swapped("a b", "a b") is None
+    assert swapped("a bcd…", "a bce…") is None, "what was cut is not known"
 
 
 def test_what_tells_no_way_out_becomes_no_lesson() -> None:

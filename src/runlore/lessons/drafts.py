@@ -49,6 +49,8 @@ class End(msgspec.Struct, frozen=True):
     key: str = ""
     fix: Fix | None = None
     is_over: bool = False
+    failed: str = ""
+    """The command that failed."""
 
     @property
     def sureness(self) -> float:
@@ -203,8 +205,8 @@ def _ends(fingerprint: str, uids: Iterable[str], cases: Mapping[str, Case]) -> l
         fix = next((one for one in case.digest.fixes if one.fingerprint == fingerprint and _says_what(one, error)), None)
         seq = fix.steps[0].seq if fix else error.last_seq
         overs = [one for one in case.digest.fixes if one.fingerprint == fingerprint and one.fixed_seq is not None]
-        key = key_of(fix) if fix else RETRY if any(one.how == "retry" for one in overs) else ""
-        found.append(End(case.root, case.at, f"{uid}#{seq}", key, fix, bool(overs)))
+        key = key_of(fix, error) if fix else RETRY if any(one.how == "retry" for one in overs) else ""
+        found.append(End(case.root, case.at, f"{uid}#{seq}", key, fix, bool(overs), error.command or ""))
     return found
 
 
@@ -217,7 +219,9 @@ def _ends_of_command(pattern: Pattern, cases: Mapping[str, Case]) -> list[End]:
         fix = max((one for one in fixes if _says_what(one, errors[one.fingerprint])), key=lambda one: one.confidence, default=None)
         seq = fix.steps[0].seq if fix else max((one.last_seq for one in errors.values()), default=0)
         is_over = any(one.fixed_seq is not None for one in fixes)
-        found.append(End(case.root, case.at, f"{case.uid}#{seq}", key_of(fix) if fix else "", fix, is_over))
+        error = errors[fix.fingerprint] if fix else None
+        key = key_of(fix, error) if fix and error else ""
+        found.append(End(case.root, case.at, f"{case.uid}#{seq}", key, fix, is_over, error.command or "" if error else ""))
     return found
 
 
@@ -262,9 +266,12 @@ def _says_what(fix: Fix, error: ErrorSeen) -> bool:
     return fix.is_shown and fix.how != "retry" and (fix.how != "changed" or error.action == "shell")
 
 
-def key_of(fix: Fix) -> str:
-    """What a fix comes down to. A command is the same whatever it is done to; a call that was made differently only in the same words."""
+def key_of(fix: Fix, error: ErrorSeen) -> str:
+    """What a fix comes down to. A command is the same whatever it is done to; a call that was made differently in what was different, if
+    that is a word or a flag, and else only in the same words."""
     step = fix.steps[0]
+    if step.how == "changed" and (other := swapped(error.command or "", step.summary)):
+        return f"changed {other[0]} → {other[1]}"
     if step.how == "edit":
         return f"edit {place(step.files[0]) if step.files else one_line(step.summary)}"
     if step.how == "read":
@@ -274,7 +281,31 @@ def key_of(fix: Fix) -> str:
 
 def _told(fix: Fix, same: Iterable[End]) -> str:
     """In words, clean and not too many; `same` are all the ends that come down to it."""
+    best, *_ = same = list(same)
+    other = swapped(best.failed, fix.steps[0].summary) if fix.steps[0].how == "changed" else None
+    if other:
+        return _short(clean(_swap_told(*other, fix.steps[0].summary)))
     return _short(clean(_in_words(fix, {end.fix.steps[0].summary for end in same if end.fix})))
+
+
+def swapped(failed: str, worked: str) -> tuple[str, str] | None:
+    """The one word of a command that another took the place of, that was left out (`""` for it) or, if it is a flag, put in."""
+    if failed.endswith("…") or worked.endswith("…"):
+        return None
+    before, after = failed.split(), worked.split()
+    gone, new = ([word for word in some if word not in others] for some, others in ((before, after), (after, before)))
+    if len(gone) > 1 or len(new) > 1 or not set(before) & set(after):
+        return None
+    if gone:
+        return gone[0], new[0] if new else ""
+    return ("", new[0]) if new and new[0].startswith("-") else None
+
+
+def _swap_told(gone: str, new: str, example: str) -> str:
+    for_instance = f"for instance `{example}`"
+    if not gone:
+        return f"Call it with `{new}`, {for_instance}."
+    return f"Use `{new}` instead of `{gone}`, {for_instance}." if new else f"Leave out `{gone}`, {for_instance}."
 
 
 def _in_words(fix: Fix, summaries: set[str]) -> str:
