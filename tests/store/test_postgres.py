@@ -24,7 +24,7 @@ from runlore.errors import RunloreError, StoreError
 from runlore.lending import Stores
 from runlore.prepare import Job, Preparer, Setting
 from runlore.recurring import recurring
-from runlore.store import CallFilter, Filter, Store, copying, open_store
+from runlore.store import CallFilter, Filter, Store, _postgres_read, copying, open_store
 from runlore.store._postgres_db import Database
 from runlore.store._postgres_pool import MOST, _pools
 from runlore.store._postgres_read import as_regex
@@ -332,6 +332,23 @@ def test_who_is_interrupted_while_rows_are_sent_can_go_on(store: PostgresStore, 
 
 def interrupt(*_: object) -> None:
     raise KeyboardInterrupt
+
+
+def test_a_phrase_of_common_words_is_proved_in_the_newest_and_shown_only_where_it_is(
+    store: PostgresStore, toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for n, text in enumerate(("green pear", "pear green", "green pear", "pear green", "green pear")):
+        put(store, toy, tmp_path / f"toy/{n}.jsonl", line(id=f"{n}", text=text, at=n))
+    exact = store.postings("green pear")
+    assert len(exact) == 3
+    monkeypatch.setattr(_postgres_read, "MOST_PROVED", 2)
+    store._phrases = ("", {})
+    possible = store.postings("green pear")
+    assert len(possible) == 4, "the newest two are looked into, the older three are not"
+    assert set(exact) < set(possible)
+    assert possible == sorted(possible)
+    found = engine.search(store, '"green pear"')
+    assert sorted(hit.session.uid for hit in found.hits) == ["toy:0", "toy:2", "toy:4"]
 
 
 # ── many machines ────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -31,6 +31,10 @@ if TYPE_CHECKING:
 REMEMBERED = 100
 """Phrases of which it is known where they are."""
 
+MOST_PROVED = 40_000
+"""Segments in which a phrase is proved, the newest: a second's work. Of older ones it is said that they have it, and whoever reads them
+sees whether that is so."""
+
 
 class Seen:
     """What a transaction that holds the lock knows. A question costs ten times as long as its answer."""
@@ -152,8 +156,8 @@ class PostgresReader(Reader):
         return known[asked, column]
 
     def _proved(self, asked: Asked) -> dict[int, frozenset[str]]:
-        """The segments that have a phrase, ascending, and in which columns. Remembered until something is written: a search asks for the
-        same phrase in several columns."""
+        """The segments that have a phrase, or may have it, ascending, and in which columns. Remembered until something is written: a search
+        asks for the same phrase in several columns."""
         version = self._version()
         if self._phrases[0] != version or len(self._phrases[1]) >= REMEMBERED:
             self._phrases = version, {}
@@ -162,7 +166,9 @@ class PostgresReader(Reader):
             # What has several parts may have the words in different ones.
             sql = f"select {_ids_with(COLUMNS)}, (select string_agg(int8send(id), '') from search where part > 0)"
             found, parted = self._one(sql, (asked.query,))
-            known[asked] = dict(sorted(self._prove(_ascending((found or b"") + (parted or b"")), asked.phrase or b"")))
+            ids = _ascending((found or b"") + (parted or b""))  # The newer a session, the higher its number.
+            older = dict.fromkeys(ids[:-MOST_PROVED], frozenset(COLUMNS))
+            known[asked] = older | dict(sorted(self._prove(ids[-MOST_PROVED:], asked.phrase or b"")))
         return known[asked]
 
     def _prove(self, ids: list[int], phrase: bytes) -> Iterator[tuple[int, frozenset[str]]]:

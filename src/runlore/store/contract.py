@@ -283,7 +283,8 @@ class Store(Digests, Provable, Retention, Protocol):
 
     def postings(self, term: str, *, prefix: bool = False, column: str | None = None) -> list[int]:
         """The id of every segment that has this word or phrase, ascending. An id is session number << 20 | segment number.
-        Columns are `prompt`, `reply` and `tool`; `said` is the first two."""
+        Columns are `prompt`, `reply` and `tool`; `said` is the first two. Of a phrase of very common words, old segments may be
+        among them that only have its words."""
 
     def segment(self, id: int, *, files: bool = True) -> tuple[bytes, list[SegmentEvent]] | None:
         """The bodies of a segment in one piece, and its events with where theirs are; None when there is no such segment.
