@@ -22,6 +22,7 @@ from runlore.export.jsonl import jsonl
 from runlore.export.markdown import fenced, markdown
 from runlore.export.taking import take
 from runlore.store import Store, open_store
+from runlore.store.retention import Marks
 from tests.cli.conftest import Run
 from tests.cli.conftest import run as run  # A fixture.
 from tests.test_redact import make
@@ -43,13 +44,16 @@ def stored(home: Path, toy: Toy) -> Iterator[tuple[Store, Config]]:
         + line(s="one", id="a4", up="a3", kind="tool_result", text=f"```\nset {SECRET}\n```", call="c1", error=True, at=3)
         + line(s="one", id="a5", up="a4", kind="edit", tool="Edit", text="src/a.c\n@@\n-int a;\n+long a;", call="c2", at=4)
         + line(s="one", id="a6", up="a5", kind="tool_result", text="done", call="c2", at=5)
-        + line(s="one", id="a7", up="a6", kind="assistant_msg", text="It builds.", at=6)
+        + line(s="one", id="b1", up="a6", kind="tool_call", tool=f"fetch {SECRET}", files=[f"/tmp/{SECRET}/x"], call="c3", text="x", at=5)
+        + line(s="one", id="b2", up="b1", kind="tool_result", tool=f"fetch {SECRET}", call="c3", text="y", at=5)
+        + line(s="one", id="a7", up="b2", kind="assistant_msg", text="It builds.", at=6)
         + line(s="one", title=f"Fix it with {SECRET}")
     )
     config = msgspec.structs.replace(settings.load(), redact=settings.Redact(enabled=False))
     settings.make_home(config.home)
     with closing(open_store(config.store)) as store:
         pipeline.sync(store, config)
+        store.mark(UID, Marks(name=f"With {SECRET}", tags=(SECRET,), note=f"not {SECRET}"))
         yield store, config
 
 
@@ -81,9 +85,9 @@ def test_a_fence_is_longer_than_any_in_the_text() -> None:
 
 def test_json_has_the_session_and_every_event_with_its_text(stored: tuple[Store, Config]) -> None:
     lines = [json.loads(one) for one in made(stored, "jsonl").splitlines()]
-    assert [one["type"] for one in lines] == ["session"] + ["event"] * 7
-    assert [one["seq"] for one in lines[1:]] == list(range(7))
-    assert lines[7]["body"] == "It builds."
+    assert [one["type"] for one in lines] == ["session"] + ["event"] * 9
+    assert [one["seq"] for one in lines[1:]] == list(range(9))
+    assert lines[9]["body"] == "It builds."
 
 
 def test_an_html_file_has_all_in_it_and_runs_nothing(stored: tuple[Store, Config]) -> None:
@@ -100,8 +104,8 @@ def test_a_part_is_the_blocks_of_its_events(stored: tuple[Store, Config]) -> Non
     text = made(stored, "markdown", first=3, last=3)
     assert "**2. Bash**" in text
     assert "It builds" not in text
-    assert "a part of it: 1 of 5 entries" in text
-    with pytest.raises(NotFound, match="its last is 6"):
+    assert "a part of it: 1 of 6 entries" in text
+    with pytest.raises(NotFound, match="its last is 8"):
         made(stored, "markdown", first=70)
 
 

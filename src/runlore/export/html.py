@@ -10,6 +10,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from jinja2 import Environment
+from msgspec.structs import replace
 
 from ..errors import NotFound
 from ..model import SessionEvent
@@ -22,7 +23,9 @@ STYLE = Path(__file__).parent / "static/session.css"
 
 def html(taken: Taken, *, pictures: bool = False) -> Iterator[str]:
     """In pieces. Pictures are left out unless they are asked for: no rule can see a secret in one."""
-    session = taken.outline.session
+    session, clean = taken.outline.session, taken.clean
+    children = {uid: replace(child, title=clean(child.title or "")) for uid, child in taken.outline.children.items()}
+    outline = replace(taken.outline, children=children)
     made = _templates().overlay()
     style = f"{STYLE.read_text(encoding='utf-8')}\nbody {{ max-width: 62rem; margin: 0 auto; padding: 1.5rem 1rem 4rem; }}\n"
     hashed = b64encode(sha256(style.encode()).digest()).decode()
@@ -38,13 +41,13 @@ def html(taken: Taken, *, pictures: bool = False) -> Iterator[str]:
 
     own = {"folds": False, "link": link, "picture_url": picture_url, "picture_names": images.named if pictures else lambda _: []}
     head = made.get_template("file.html").render(
-        session=session, taken=taken, title=taken.clean(session.title or ""), style=style, hash=hashed
+        session=session, taken=taken, title=clean(session.title or ""), repo=clean(session.repo or ""), style=style, hash=hashed
     )
     before, after = head.split("<!-- blocks -->")
     yield before
     template = made.get_template("_blocks.html", globals=own)
     for blocks, bodies in taken.parts():
-        yield template.render(blocks=blocks, bodies=bodies, outline=taken.outline)
+        yield template.render(blocks=blocks, bodies=bodies, outline=outline)
     yield after
 
 

@@ -23,11 +23,41 @@ def jsonl(taken: Taken) -> Iterator[str]:
 
 
 def _cleaned(data: dict[str, Any], taken: Taken) -> dict[str, Any]:
-    """Titles, summaries and folders are people's words as well."""
-    return {name: taken.clean(value) if isinstance(value, str) and name in _WORDS else value for name, value in data.items()}
+    """Titles, summaries, folders and marks are people's words as well."""
+    return {name: _clean(value, taken) if name in _WORDS else value for name, value in data.items()}
 
 
-_WORDS = frozenset({"title", "summary", "cwd", "git_branch", "source_path", "outcome_evidence"})
+def _clean(value: Any, taken: Taken, depth: int = 0) -> Any:
+    """Every text in it. What lies deeper than anything that is read with care is left out."""
+    if isinstance(value, str):
+        return taken.clean(value)
+    if not isinstance(value, dict | list | tuple):
+        return value
+    if depth >= _DEEPEST:
+        return None
+    if isinstance(value, dict):
+        return {name: _clean(inner, taken, depth + 1) for name, inner in value.items()}
+    return [_clean(inner, taken, depth + 1) for inner in value]
+
+
+_DEEPEST = 50
+_WORDS = frozenset(
+    {
+        "title",
+        "summary",
+        "repo",
+        "cwd",
+        "git_branch",
+        "source_path",
+        "outcome_evidence",
+        "task_ref",
+        "name",
+        "note",
+        "tags",
+        "files",
+        "extra",
+    }
+)
 
 
 def _line(data: dict[str, Any]) -> str:

@@ -45,7 +45,7 @@ class Taken(msgspec.Struct, frozen=True, kw_only=True):
             yield [self._cleaned(block) for block in some], {seq: self.clean(text) for seq, text in found.items()}
 
     def _cleaned(self, block: Block) -> Block:
-        """With the lines that sum its events up cleaned as well."""
+        """With what else its events say cleaned as well: lines that sum them up, tools, files."""
         call = block.call
         if call is not None:
             others = tuple(self._said(event) for event in call.others)
@@ -54,7 +54,8 @@ class Taken(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(block, event=self._said(block.event), call=call)
 
     def _said(self, event: SessionEvent) -> SessionEvent:
-        return msgspec.structs.replace(event, summary=self.clean(event.summary)) if event.summary else event
+        said = {name: self.clean(text) for name in ("summary", "tool", "cwd", "git_branch") if (text := getattr(event, name))}
+        return msgspec.structs.replace(event, files=tuple(map(self.clean, event.files)), **said)
 
 
 def take(
