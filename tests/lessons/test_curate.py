@@ -88,6 +88,14 @@ def test_a_reject_is_remembered_until_there_is_more_evidence() -> None:
     assert (again.id, again.status, again.sessions, again.why) == (rejected.id, "proposed", 3, "no")
 
 
+def test_a_rejected_correction_stays_rejected_when_its_words_and_its_newest_sessions_have_changed() -> None:
+    few = fleet(2, 30, {"correction": [3, 8, 14]})
+    rejected = msgspec.structs.replace(
+        decide(about(proposed(few), "pnpm"), "rejected", NOW), id="0old", evidence=("toy:gone#1",), sessions=9
+    )
+    assert proposed(few, [rejected]) == []
+
+
 def test_what_was_approved_keeps_its_words_and_gets_the_evidence_of_today() -> None:
     approved = msgspec.structs.replace(
         decide(about(proposed(fleet(1, 40, {"recovery": [2, 9]})), "vite"), "approved", NOW), resolution="mine"

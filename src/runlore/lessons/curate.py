@@ -13,7 +13,8 @@ import msgspec
 
 from .._text import clean, one_line
 from ..mine import Case
-from ..mine._cluster import Pattern
+from ..mine._cluster import SIMILAR, Pattern, alike
+from ..mine.correction import words_of
 from ..model import format_time
 from . import EVIDENCE, Lesson
 from .drafts import End, Gate, drafts, hashed
@@ -66,13 +67,15 @@ def _renewed(old: Lesson, draft: Lesson) -> Lesson:
 
 
 def _same_words(draft: Lesson, known: Iterable[Lesson]) -> Lesson | None:
-    """The lesson of a correction whose words have shifted: most of what it rests on is the same."""
+    """The lesson of a correction whose words have shifted: most of what it rests on, or of what it says, is the same."""
     if draft.kind != "correction":
         return None
-    mine = {ref.partition("#")[0] for ref in draft.evidence}
+    mine, words = {ref.partition("#")[0] for ref in draft.evidence}, words_of(draft.resolution)
     for one in known:
-        if one.kind == "correction" and 2 * len(mine & {ref.partition("#")[0] for ref in one.evidence}) >= len(mine):
-            return one
+        if one.kind == "correction":
+            rests, says = {ref.partition("#")[0] for ref in one.evidence}, words_of(one.resolution)
+            if 2 * len(mine & rests) >= len(mine) or (words and alike(words, says) >= SIMILAR):
+                return one
     return None
 
 

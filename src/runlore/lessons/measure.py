@@ -13,7 +13,7 @@ from typing import Literal
 import msgspec
 
 from ..mine import Case
-from ..mine._cluster import SIMILAR
+from ..mine._cluster import SIMILAR, alike
 from ..mine._words import head
 from ..mine.correction import words_of
 from ..mine.infrastructure import OVERHEAD
@@ -130,7 +130,7 @@ def recurred(lesson: Lesson, case: Case) -> bool:
         return False
     mine = words_of(lesson.resolution)
     said = (words_of(moment.text) for moment in case.digest.corrections)
-    return any(len(mine & words) >= SIMILAR * len(mine | words) > 0 for words in said)
+    return any(bool(mine) and alike(mine, words) >= SIMILAR for words in said)
 
 
 def _without_trigger(lesson: Lesson, before: list[Case]) -> list[Case]:

@@ -54,8 +54,8 @@ def similar(groups: Mapping[str, Sequence[Signal]]) -> dict[str, str]:
     home: dict[str, str] = {}
     for locus in order:
         near = {other for word in words[locus] for other in by_word.get(word, ())}
-        best = max(near, key=lambda other: (_alike(words[locus], words[other]), other), default=None)
-        if best is not None and _alike(words[locus], words[best]) >= SIMILAR:
+        best = max(near, key=lambda other: (alike(words[locus], words[other]), other), default=None)
+        if best is not None and alike(words[locus], words[best]) >= SIMILAR:
             home[locus] = best
             continue
         home[locus] = locus
@@ -64,7 +64,8 @@ def similar(groups: Mapping[str, Sequence[Signal]]) -> dict[str, str]:
     return home
 
 
-def _alike(one: frozenset[str], other: frozenset[str]) -> float:
+def alike(one: frozenset[str], other: frozenset[str]) -> float:
+    """Of the words that either has, the share that both have."""
     return len(one & other) / len(one | other)
 
 
