@@ -261,12 +261,12 @@ class _Sync:
         adapter = adapters.get(source.agent)
         is_old = state.adapter_version != adapter.version
         if state.is_evicted and state.adapter_version != DAMAGED:
-            # What was evicted stays so as long as nothing is added. Then it comes back whole: there is nothing to add it to.
+            # What was evicted stays so as long as nothing is added to it; other sessions of the same source may go on.
             if same:
                 return None
             if not adapter.follows(source, state.position):
                 return "rewritten"
-            return None if source.size == old.size else "outdated"
+            return None if source.size == old.size else "grown"
         if same and state.problem is None and not is_old:
             return None
         if not adapter.follows(source, state.position):
@@ -437,6 +437,8 @@ class _Sync:
     def _put(self, task: Task, batch: Batch, runner: Runner) -> Put:
         from .billing import settle
 
+        if task.why == "grown" and task.known is not None and task.known.is_evicted and self._adds_to_evicted(batch):
+            task, batch = runner.from_start(task)  # It comes back whole: there is nothing to add it to.
         if batch.since or task.known is None or task.why not in ("rewritten", "outdated"):
             return self.store.put(settle(self.store, batch, self._price_of))
         # What replaces something is put in one piece: killed halfway, the old is still there.
@@ -452,6 +454,10 @@ class _Sync:
             return done or Put(sessions=set())
         put = self.store.rewrite if task.why == "rewritten" else self.store.rederive
         return put(number, parts())
+
+    def _adds_to_evicted(self, batch: Batch) -> bool:
+        uids = [piece.session_uid for piece in batch.pieces if piece.rows]
+        return any(found is not None and found.evicted_at is not None for found in map(self.store.session, uids))
 
     @cached_property
     def _pricer(self) -> Pricer | None:

@@ -106,6 +106,14 @@ class Runner:
                 yield result.batch
             more = not self._stored[task.source.path].is_done if task.is_gone else result.more
 
+    def from_start(self, task: Task) -> tuple[Task, Batch]:
+        """The same source from its beginning: to be derived again, with the first batch of it."""
+        whole = msgspec.structs.replace(task, why="outdated")
+        result = self._here.prepare(self._job(whole, goes_on=False))
+        if result.batch is None:
+            raise ReadError(task.source.path, result.problem or "nothing is in it")
+        return whole, result.batch
+
     def leave(self, task: Task) -> None:
         """Reads no further in this source."""
         self._left.add(task.source.path)

@@ -189,6 +189,16 @@ def test_what_is_not_analyzed_leaves_by_force_alone_and_the_loss_is_named(run: R
     assert run("doctor", "--full").exit_code == 0
 
 
+def test_each_session_that_would_be_lost_is_named_however_many_there_are(run: Run, stored: Path) -> None:
+    for n in range(30):
+        (stored / f"lost{n:02}.jsonl").write_bytes(line(s=f"lost{n:02}", id=f"l{n}", text=f"question {n}", at=n))
+    run("sync")
+    with closing(open_store(config.load().store)) as store:
+        store.drop_digests([f"toy:lost{n:02}" for n in range(30)])
+    shown = run("evict", "--older-than", "1", "--force-unanalyzed").stdout
+    assert shown.count("NOT ANALYZED") == 30
+
+
 def test_over_the_hard_budget_a_sync_takes_nothing_in_and_says_so(run: Run, stored: Path) -> None:
     (config.load().home / "config.toml").write_text('[retain]\nhard = "1 kB"\n')
     with (stored / "alpha.jsonl").open("ab") as file:

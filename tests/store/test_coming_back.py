@@ -226,3 +226,25 @@ def test_killed_halfway_nothing_is_lost(
     sync()
     assert (session(store).events, errors(store)) == (10, BOTH)
     assert doctor.examine(store, config, full=True).ok
+
+
+def test_of_several_sessions_in_one_source_only_what_goes_on_comes_back(store: Store, config: Config, root: Path, toy: Toy) -> None:
+    def sync() -> None:
+        pipeline.sync(store, config, quiet_s=LATER, workers=0)
+
+    file = root / "many.jsonl"
+    file.write_bytes(line(s="a", id="a1", text="first", at=1) + line(s="b", id="b1", text="second", at=2))
+    sync()
+    let_go(store, ["toy:a", "toy:b"])
+    with file.open("ab") as out:
+        out.write(line(s="c", id="c1", text="third", at=30))
+    sync()
+    assert [session(store, f"toy:{name}").evicted_at is not None for name in "abc"] == [True, True, False]
+    assert digest(store, "toy:c").goal == "third"
+    with file.open("ab") as out:
+        out.write(line(s="a", id="a2", up="a1", text="and more", at=40))
+    sync()
+    assert (session(store, "toy:a").evicted_at, session(store, "toy:a").events) == (None, 2)
+    assert [event.seq for event in store.events("toy:a")] == [0, 1]
+    assert digest(store, "toy:a").kinds == {"user_msg": 2}
+    assert doctor.examine(store, config, full=True).ok

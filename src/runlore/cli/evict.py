@@ -65,7 +65,7 @@ def command(
         if not is_back:
             chosen = Chosen(uids, soft or setting.retain.soft_bytes, days or setting.retain.max_age_days, is_forced)
             plan = chosen.plan(store)
-            names = naming.names(store, [weight.uid for weight in plan.sessions[:MOST_LINES]])
+            names = naming.names(store, [weight.uid for weight in named(plan)])
     if is_back:
         bring_back(setting, uids, is_json)
         return
@@ -164,6 +164,11 @@ def bring_back(setting: config.Config, uids: list[str], is_json: bool) -> None:
             warn(f"{uid} {why if uid in wanted else 'was not evicted'}")
 
 
+def named(plan: retain.Plan) -> list[Weight]:
+    """The first ones that leave, and each that nothing will be known of."""
+    return [weight for n, weight in enumerate(plan.sessions) if n < MOST_LINES or not weight.is_covered]
+
+
 def as_table(weights: list[Weight], names: dict[str, str]) -> list[str]:
     doubts = ["" if weight.is_covered else "NOT ANALYZED" for weight in weights]
     columns = [
@@ -192,10 +197,11 @@ def report(plan: retain.Plan, manifest: Path | None, names: dict[str, str], is_j
             }
         )
         return
-    if plan.sessions:
-        echo("\n".join(as_table(plan.sessions[:MOST_LINES], names)))
-    if len(plan.sessions) > MOST_LINES:
-        echo(f"… and {count(len(plan.sessions) - MOST_LINES, 'more session')}")
+    shown = named(plan)
+    if shown:
+        echo("\n".join(as_table(shown, names)))
+    if len(plan.sessions) > len(shown):
+        echo(f"… and {count(len(plan.sessions) - len(shown), 'more session')}")
     records = f"native records of {count(len(plan.bulks), 'transcript')}" if plan.bulks else ""
     what = " and ".join(filter(None, [records, f"the text of {count(len(plan.sessions), 'session')}" if plan.sessions else ""]))
     if not what:

@@ -157,12 +157,12 @@ class Writer(Sources, Ledger):
             self._fold_all(number)
             now = format_time(datetime.now(UTC))
             self.db.executemany("update sessions set ingested_at = ? where uid = ?", ((now, uid) for uid in done.sessions))
-            self._return_evicted(done, now)
+            self._return_evicted({piece.session_uid for piece in batch.pieces if piece.rows}, done, now)
         return done
 
     @abstractmethod
-    def _return_evicted(self, done: Put, now: str) -> None:
-        """What was evicted and has got something is back, or will be with its other sources."""
+    def _return_evicted(self, told: set[str], done: Put, now: str) -> None:
+        """What was evicted and was told something of is back, or will be with its other sources."""
 
     def _put_aliases(self, source: int, aliases: list[tuple[int, int]]) -> None:
         """Keeps which events are meant by records that gave none. Looked up first and then inserted one by one: a statement

@@ -112,14 +112,20 @@ class Evictor(Forgetter):
         )
         self.db.execute(bare, (session,))
 
-    def _return_evicted(self, done: Put, now: str) -> None:
+    def _return_evicted(self, told: set[str], done: Put, now: str) -> None:
         """What was evicted and has got something is back. Not before the rest of it is: other sources of it are to be read again, and
         when one of them is missing it stays evicted, for a digest of what is left would know less than the one that it has."""
         cut = (
             "select distinct q.number, q.missing_at from events e join streams s on s.session = e.session"
             f" and s.block = e.seq / {BLOCK} join sources q on q.number = s.source where e.session = ? and e.flags & {CUT} != 0"
         )
-        for session in [number for uid in done.sessions if (number := self._number(uid)) is not None and self._is_evicted(number)]:
+        for uid in sorted(done.sessions):
+            session = self._number(uid)
+            if session is None or not self._is_evicted(session):
+                continue
+            if uid not in told:  # Another title, or less: nothing that would be missing.
+                self.db.execute("update sessions set evicted_at = ? where number = ?", (now, session))
+                continue
             others = self._all(cut, (session,))
             if not others:
                 sql = "update sessions set evicted_at = null, analyzed_at = case when analyzed_seq is not null then analyzed_at end"
