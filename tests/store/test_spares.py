@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import random
+from collections import Counter
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -12,6 +15,7 @@ from runlore import config, doctor, pipeline
 from runlore.model import BLOCK
 from runlore.store import Store, open_store
 from runlore.store.copying import copy
+from tests.store.test_contract import IN_A_FILE
 from tests.toy import Toy, line
 
 BEST = [line(id="p", text="count the pears"), line(id="q", up="p", kind="assistant_msg", text="seven pears", tokens=9)]
@@ -175,3 +179,66 @@ def test_what_is_set_aside_is_copied_with_its_session(made: Home, tmp_path: Path
     assert other.bodies("toy:s", 1, 1) == {1: "seven of them"}
     assert other.postings("them") == []
     other.close()
+
+
+def test_what_is_gone_when_a_better_store_comes_leaves_no_trace_of_its_names(made: Home) -> None:
+    made.sync("s~1.jsonl")
+    with (made.root / "s~1.jsonl").open("ab") as file:
+        file.write(line(id="w3", text="and the plums"))
+    made.sync()
+    made.store.evict(["toy:s"], datetime.now(UTC))
+    made.sync("s.jsonl")
+    made.check()
+
+
+def test_no_records_are_kept_of_what_counts_no_more(made: Home) -> None:
+    made.sync("s~1.jsonl")
+    made.store.evict(["toy:s"], datetime.now(UTC))
+    made.sync("s.jsonl")
+    with (made.root / "s~1.jsonl").open("ab") as file:
+        file.write(line(id="w3", text="and the plums"))
+    made.sync()
+    kept = {Path(path).name: made.store.kept_count(state.number) for path, state in made.store.sources().items()}
+    assert kept == {"s.jsonl": 2, "s~1.jsonl": 0}
+    made.check()
+
+
+@IN_A_FILE
+def test_whatever_happens_one_telling_counts_and_what_was_cited_can_be_read(made: Home, toy: Toy, loops: Callable[[int], int]) -> None:
+    """Three stores grow, vanish, are evicted and derived again in any order."""
+    for seed in range(loops(100)):
+        rng, store, cited = random.Random(seed), open_store(f"{made.root}-{seed}.db"), dict[int, str]()
+        home, left, ids = Home(store, made.root.with_name(f"root-{seed}")), list(FILES), rng.choice(["own", "shared"])
+        lengths = Counter[str]()
+        for _ in range(rng.randrange(4, 14)):
+            what, name = (
+                rng.choice(["append", "append", "append", "sync", "evict", "back", "version", "delete"]),
+                rng.choice(left or ["s.jsonl"]),
+            )
+            if what == "append" and name in left:
+                lengths[name] += 1
+                with (home.root / name).open("ab") as file:
+                    file.write(line(id=f"{name if ids == 'own' else ''}{lengths[name]}", text=f"{name} {lengths[name]}"))
+            elif what == "evict" and store.session("toy:s") is not None:
+                store.evict(["toy:s"], datetime.now(UTC))
+                cited.clear()
+            elif what == "back":
+                store.bring_back(["toy:s"])
+            elif what == "version":
+                toy.version += 1
+            elif what == "delete" and name in left:
+                left.remove(name)
+                (home.root / name).unlink(missing_ok=True)
+            if what in ("sync", "delete"):
+                home.sync()
+                session = store.session("toy:s")
+                if session is not None and session.evicted_at is None:
+                    cited |= store.bodies("toy:s")
+        home.sync()
+        home.sync()
+        home.check()
+        session = store.session("toy:s")
+        if session is not None and session.evicted_at is None:
+            assert len({text.split()[0] for text in store.bodies("toy:s").values()}) == 1, seed
+            assert {seq: store.bodies("toy:s", seq, seq).get(seq) for seq in cited} == cited, seed
+        store.close()

@@ -142,6 +142,7 @@ class Writer(Sources, Ledger):
             gone = self.tombstones()
             flavor = batch.source.agent
             is_forgotten = False
+            counts: list[bool] = []
             overtaken: set[tuple[int, int]] = set()
             for piece in sorted(batch.pieces, key=lambda piece: piece.facts.parent_uid is not None):  # An original before its copies.
                 if piece.session_uid in gone or (piece.facts.relation == "subagent" and piece.facts.parent_uid in gone):
@@ -149,10 +150,13 @@ class Writer(Sources, Ledger):
                     done.forgotten += len(piece.rows)
                     continue
                 if piece.rows or self._number(piece.session_uid) is not None:
-                    self._put_piece(number, flavor, piece, batch, done, overtaken)
+                    counts.append(self._put_piece(number, flavor, piece, batch, done, overtaken))
+            is_spare = bool(counts) and not any(counts)
             self._put_aliases(number, batch.aliases)
             self._put_calls(batch.calls)
-            self._put_rest(number, batch, keep=not is_forgotten)
+            self._put_rest(number, batch, keep=not is_forgotten and not is_spare)
+            if is_spare:  # Nothing will ever be derived from them.
+                self.db.execute("delete from records where source = ?", (number,))
             self._mark_overtaken(number, overtaken, done)
             self._fold_all(number)
             now = format_time(datetime.now(UTC))
@@ -188,12 +192,13 @@ class Writer(Sources, Ledger):
             return self._touch(batch.source, batch.adapter_version, batch.redact_version, None), 0
         return int(row[0]), int(row[1])
 
-    def _put_piece(self, source: int, flavor: str, piece: Piece, batch: Batch, done: Put, overtaken: set[tuple[int, int]]) -> None:
+    def _put_piece(self, source: int, flavor: str, piece: Piece, batch: Batch, done: Put, overtaken: set[tuple[int, int]]) -> bool:
+        """Keeps what a batch adds to a session. False when another store of the agent tells that better."""
         session = self._session(flavor, piece, batch)
         again = self._again.get(session)
         if again is None and self._is_told_better(session, source, piece):
             done.copies += len(piece.rows)
-            return
+            return False
         # A batch that only says something of the session (a new title) needs no numbers of its own.
         blocks = self._blocks(session, source, fresh=batch.since == 0 and again is None and bool(piece.rows))
         state = self._stream_state(session, blocks) if batch.since else None
@@ -211,6 +216,7 @@ class Writer(Sources, Ledger):
         self._write(session, home, piece, blocks)
         done.events += len(piece.rows)
         done.sessions.add(piece.session_uid)
+        return True
 
     def _blocks(self, session: int, source: int, *, fresh: bool) -> list[int]:
         """The blocks in which this reading of the source numbers its events. A fresh reading takes a new one."""
@@ -253,9 +259,12 @@ class Writer(Sources, Ledger):
         """What a source says of a session stays where it is, for whoever cites it, and counts no more."""
         (uid,) = self._one("select uid from sessions where number = ?", (session,))
         for (block,) in self._all("select block from streams where session = ? and source = ?", (session, source)):
-            known = [(h, session, seq) for h, seq in self._hashes(session, block)]
-            self.db.executemany("delete from natives where hash = ? and session = ? and seq = ?", known)
             span = (session, block * BLOCK, (block + 1) * BLOCK - 1)
+            known = self._hashes(session, block)
+            if self._is_evicted(session):  # Those of events that have left. There is no index for this: it takes a scan.
+                known += self._all("select hash, seq from natives where session = ? and seq between ? and ?", span)
+            gone = [(h, session, seq) for h, seq in known]
+            self.db.executemany("delete from natives where hash = ? and session = ? and seq = ?", gone)
             # What an eviction left of it is not waited for.
             bare = f'delete from events where session = ? and seq between ? and ? and flags & {CUT} != 0 and "offset" is null'
             self.db.execute(bare, span)
