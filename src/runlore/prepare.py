@@ -6,11 +6,9 @@ One job is a part of one source; the result is a `Batch` for the store to put. P
 from __future__ import annotations
 
 import gc
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
-from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -158,8 +156,7 @@ class Preparer:
         finds the few that are worth a closer look."""
         if self.redactor is None:
             return {}
-        starts = list(accumulate((len(record.data) + 1 for record in records), initial=0))
-        suspects = {bisect_right(starts, at) - 1 for at in self.redactor.suspects(b"\n".join(r.data for r in records))}
+        suspects = frozenset(self.redactor.suspects([record.data for record in records]))
         clean: dict[int, bytes] = {}
         number = first
         for n, record in enumerate(records):
@@ -271,7 +268,7 @@ class Preparer:
         return clean, text(body)
 
     def _clean_carry(self, carry: bytes) -> bytes:
-        return clean_carry(carry, self.redactor) if self.redactor and self.redactor.suspects(carry) else carry
+        return clean_carry(carry, self.redactor) if self.redactor and self.redactor.suspects([carry]) else carry
 
     def _text(self, text: str) -> str:
         return self.redactor.text(text) if self.redactor else text
