@@ -213,6 +213,12 @@ def test_lessons_are_told_where_nothing_else_is_known_and_not_where_it_is_exclud
     assert len(notes()) == 1
 
 
+def test_lessons_are_told_beside_a_store_that_cannot_be_read(home: Path, repo: Path) -> None:
+    teach("abc")
+    (config.load().home / "runlore.db").write_bytes(b"no database at all" * 100)
+    assert "use pnpm" in hooks.started("claude", {"cwd": str(repo)})
+
+
 def test_few_lessons_are_told_and_none_beyond_the_budget(home: Path, repo: Path) -> None:
     for n in range(30):
         teach(f"l{n:02}", problem=f"{n} " + "Q" * 1000, resolution="ZX9 " * 1000, confidence=0.9 - n / 100)

@@ -116,7 +116,11 @@ def answer(line: str, event: str = "SessionStart", *, is_json: bool) -> bytes:
 def started(agent: str, call: dict[str, object]) -> str:
     """What is said at a start: the line, and below it the lessons."""
     cwd = str(call.get("cwd") or "")
-    return "\n".join(part for part in (known_of(cwd), lessons_of(agent, call, cwd)) if part)
+    try:
+        line = known_of(cwd)
+    except Exception:  # Whatever is wrong with the store, lessons are files beside it.
+        line = None
+    return "\n".join(part for part in (line, lessons_of(agent, call, cwd)) if part)
 
 
 def lessons_of(agent: str, call: dict[str, object], cwd: str, fingerprint: str = "", command: str = "") -> str | None:

@@ -185,22 +185,24 @@ def forget(store: Store, config: Config, uids: Iterable[str], now: datetime, *, 
     with nullcontext() if dry_run else shelf.held():
         known, _ = shelf.read()
         gone = {uid: forgotten.Gone(store.digest(uid), tuple(_texts(store, uid, known))) for uid in sorted(names)} if known else {}
-        found = forgotten.touched(known, gone)
-        if found and not dry_run:
+        changed = []
+        if found := forgotten.touched(known, gone):
             from .mine.patterns import find
 
             left = [case for case in mining.cases(store, config, Filter(parents_only=False)) if case.uid not in names]
             made = drafts(find(left), {case.uid: case for case in left}, gate_of(config))
             left_over = [draft for draft, _, _ in made if draft]
-            for lesson in found:
-                kept = forgotten.without(lesson, gone, left_over, now)
-                if kept is None:
-                    shelf.drop(lesson.id)
-                else:
-                    shelf.put(kept)
+            after = {lesson.id: forgotten.without(lesson, gone, left_over, now) for lesson in found}
+            changed = [lesson for lesson in found if after[lesson.id] != lesson]
+        for lesson in changed if not dry_run else ():
+            kept = after[lesson.id]
+            if kept is None:
+                shelf.drop(lesson.id)
+            else:
+                shelf.put(kept)
     if not dry_run:
         deliver.forget(config.home, names)
-    return found
+    return changed
 
 
 def _texts(store: Store, uid: str, known: Iterable[Lesson]) -> Iterable[str]:

@@ -96,3 +96,12 @@ def test_lessons_that_have_nothing_of_a_session_are_not_touched() -> None:
     uncited = [replace(one, evidence=()) for one in known]  # A lesson names no more than the newest of its sessions.
     assert [one.kind for one in touched(uncited, {"toy:0009": by_uid["toy:0009"]})] == ["error"]
     assert touched(known, {"toy:unknown": Gone(None)}) == []
+
+
+def test_words_that_other_sessions_have_as_well_stay_without_a_note() -> None:
+    cases = fleet(1, 30, {"recovery": [2, 9, 20]})
+    cases[5] = with_step(cases[9], "npm install vite")
+    cases[5] = replace(cases[5], uid="toy:0005", root="toy:0005", digest=replace(cases[5].digest, errors=(), fixes=cases[5].digest.fixes))
+    lesson = decide(about(proposed(cases), "vite"), "approved", NOW)
+    assert touched([lesson], {"toy:0005": Gone(cases[5].digest)}) == [lesson]
+    assert after(lesson, cases, "toy:0005") == lesson

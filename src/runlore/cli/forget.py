@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from .. import config, query, teaching
 from .. import store as stores
 from ..errors import NotFound
+from ..lessons import Lesson
 from ..store import Filter, SessionLine
 from . import _click as click
 from . import ls
@@ -38,18 +39,20 @@ def command(sessions: tuple[str, ...], chosen: Filter, yes: bool, is_json: bool)
         copies = store.copies_of(line.uid for line in lines)
         if not is_json and lines:
             echo("\n".join(ls.as_table(store, lines)))
-        lessons = teaching.forget(store, setting, [line.uid for line in lines], datetime.now(UTC), dry_run=True)
+        uids = [line.uid for line in lines]
+        lessons = teaching.forget(store, setting, uids, datetime.now(UTC), dry_run=True) if not yes else []
     if yes and lines:
-        erase(setting, lines)
+        lessons = erase(setting, uids)
     report(lines, copies, [lesson.id for lesson in lessons], yes, is_json)
 
 
-def erase(setting: config.Config, lines: list[SessionLine]) -> None:
-    """The lessons first: killed in between, the sessions are still there to be forgotten."""
-    uids, now = [line.uid for line in lines], datetime.now(UTC)
+def erase(setting: config.Config, uids: list[str]) -> list[Lesson]:
+    """Gives back the lessons that lost something. They come first: killed in between, the sessions are still there to be forgotten."""
+    now = datetime.now(UTC)
     with closing(stores.open_store(setting.store)) as store:
-        teaching.forget(store, setting, uids, now)
+        lessons = teaching.forget(store, setting, uids, now)
         store.forget(uids, now)
+    return lessons
 
 
 def report(lines: list[SessionLine], copies: list[str], lessons: list[str], is_done: bool, is_json: bool) -> None:

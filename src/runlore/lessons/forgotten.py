@@ -62,15 +62,13 @@ def without(lesson: Lesson, gone: Mapping[str, Gone], drafts: Sequence[Lesson], 
     evidence = draft.evidence if draft else tuple(ref for ref in lesson.evidence if uid_of(ref) not in gone)
     sessions = len({uid_of(ref) for ref in evidence})
     counted = {name: getattr(draft, name) for name in ("signals", "sessions", "helped", "confidence")} if draft else {"sessions": sessions}
+    if words.get("problem") == "":
+        words["problem"] = GONE
+    if not any(uid_of(ref) in gone for ref in lesson.evidence) and all(getattr(lesson, name) == text for name, text in words.items()):
+        return lesson  # What it has in common with these sessions it has from others.
     note = f"{format_time(now)[:10]}: a session that it rested on was forgotten{'' if draft or not words else ', and its words with it'}."
-    return replace(
-        lesson,
-        **{**words, **({"problem": GONE} if words.get("problem") == "" else {})},
-        **counted,
-        evidence=evidence,
-        key=lesson.key if draft else "",
-        notes="\n".join(part for part in (lesson.notes, note) if part),
-    )
+    notes = "\n".join(part for part in (lesson.notes, note) if part)
+    return replace(lesson, **words, **counted, evidence=evidence, key=lesson.key if draft else "", notes=notes)
 
 
 def is_mined(lesson: Lesson) -> bool:
