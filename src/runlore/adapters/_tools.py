@@ -219,6 +219,7 @@ def _tests(passed: int | None = None, failed: int | None = None, skipped: int | 
 
 
 _PYTEST = re.compile(r"^(?:=+ )?((?:\d+ [a-z]+(?:, )?)+) in [\d.:]+ ?s", re.MULTILINE)
+_PYTEST_END = re.compile(r" in [\d.:]+ ?s")
 _NUMBER_WORD = re.compile(r"\b(\d+) ([a-z]+)")
 _WORDS = {
     "passed": 0, "passing": 0, "pass": 0, "succeeded": 0,
@@ -240,6 +241,8 @@ def _sum_words(pairs: Iterable[tuple[str, str]], *, all_known: bool = False) -> 
 
 
 def _pytest(text: str) -> Tests | None:
+    if _PYTEST_END.search(text) is None:  # A twentieth of the time, for it begins with what is not everywhere.
+        return None
     found = _PYTEST.findall(text)
     return _sum_words(_NUMBER_WORD.findall(found[-1]), all_known=True) if found else None
 

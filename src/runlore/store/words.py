@@ -59,7 +59,7 @@ def index_text(texts: list[bytes]) -> bytes:
     """The texts in UTF-8, one after another, and behind them the parts of their words."""
     text = blank_signs(blank_escapes(b"\n".join(texts)))
     more = camel_parts(text)
-    if text.translate(None, _NOT_CJK):
+    if not text.isascii() and text.translate(None, _NOT_CJK):
         more += cjk_words(text)
     return b"%b\n%b" % (text, b" ".join(more)) if more else text
 
