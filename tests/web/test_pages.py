@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import html
 import http.client
 import io
 import re
@@ -21,7 +22,7 @@ from runlore.store import open_store
 from runlore.usage import Zone
 from runlore.web._charts import REST, bars, heatmap, stacked
 from runlore.web._kept import Kept
-from runlore.web.used import asked, without_gaps
+from runlore.web.used import asked, behind, without_gaps
 from tests.ledgers import call, keep
 from tests.toy import Toy, line
 from tests.web.conftest import SHOP, Client, serving
@@ -313,3 +314,21 @@ def test_what_a_wrong_clock_wrote_leaves_no_chart_empty(home: Path, toy: Toy) ->
         assert f"30 days up to {day}" in client.get("/?show=tokens")
         assert "no call of these days has a price" in client.get("/")
         assert f'data-tip="{day}: ' in client.get("/usage?since=all")
+
+
+@pytest.mark.parametrize("by", ["day", "week", "month", "model", "agent", "project", "branch", "block"])
+def test_every_figure_leads_to_the_sessions_behind_it(client: Client, by: str) -> None:
+    page = client.get(f"/usage?by={by}&since=all")
+    rows = re.findall(r'<td class="num">(\$[\d.,]+)[^$]*?<a href="(\?[^"]*by=session[^"]*)">why</a>', page, re.DOTALL)
+    assert len(rows) > 0
+    for usd, url in rows:
+        assert f"<b>{usd}</b><span>cost</span>" in client.get(f"/usage{html.unescape(url)}")
+
+
+def test_what_is_behind_a_row_ends_where_the_next_begins() -> None:
+    assert behind("month", "2026-12") == {"since": "2026-12-01", "until": "2027-01-01"}
+    assert behind("month", "2026-02") == {"since": "2026-02-01", "until": "2026-03-01"}
+    assert behind("week", "2026-12-28") == {"since": "2026-12-28", "until": "2027-01-04"}
+    assert behind("block", "2026-11-15T21:00:00Z") == {"since": "2026-11-15T21:00:00Z", "until": "2026-11-16T02:00:00.000000Z"}
+    assert behind("day", "9999-12-31") == {"since": "9999-12-31"}
+    assert behind("session", "toy:a") is behind("model", None) is None

@@ -16,10 +16,12 @@ from .._words import short
 from ..config import Config
 from ..errors import ModelError
 from ..export.pages import usd
+from ..model import format_time, parse_time
 from ..store import CallFilter, Store
 from ..usage import Report, Zone
 from ..usage.budget import Spent, budgets
 from ..usage.explain import check, explain
+from ..usage.report import BLOCK_HOURS
 from ..usage.table import write_csv
 from ..usage.waste import wasted
 from ._charts import WHOLE, bars, stacked
@@ -31,6 +33,8 @@ NAMES = ("by", "since", "until", "agent", "model", "project", "branch", "machine
 SPANS = {"today": "today", "7d": "7 days", "30d": "30 days", "90d": "90 days", "": "all"}
 DAYS = 90
 """Of a chart."""
+STEPS = {"day": timedelta(days=1), "week": timedelta(days=7), "month": timedelta(days=31), "block": timedelta(hours=BLOCK_HOURS)}
+"""From the beginning of a row to that of the next; from a month's first day into the next month."""
 ROWS = 200
 """Of a table; CSV has all."""
 WASTE_DAYS = 7
@@ -42,6 +46,11 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     chosen: CallFilter
     sort: str | None
     given: dict[str, str]
+
+    @property
+    def is_narrowed(self) -> bool:
+        """Whether it asks for more than a time up to now."""
+        return bool(self.given.keys() & {"until", "agent", "model", "project", "branch", "machine"})
 
 
 class Used(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,6 +105,22 @@ def used(store: Store, config: Config, wanted: Asked, now: datetime, zone: Zone)
     return Used(report=made, labels=labels, budgets=budgets(store, config.budget, now, zone))
 
 
+def behind(by: str, key: str | None) -> dict[str, str] | None:
+    """What chooses the calls that a row adds up, so that one can go on to their sessions, and from these to the calls."""
+    if key is None or by in ("session", "subagent"):
+        return None
+    if by not in STEPS:
+        return {by: key}
+    since = f"{key}-01" if by == "month" else key
+    try:
+        if by == "block":
+            return {"since": since, "until": format_time(parse_time(since) + STEPS[by])}
+        after = date.fromisoformat(since) + STEPS[by]
+    except OverflowError:  # The calendar ends before.
+        return {"since": since}
+    return {"since": since, "until": f"{after.replace(day=1) if by == 'month' else after}"}
+
+
 def without_gaps(by: str, keys: list[str]) -> list[str]:
     """The last days up to the last, with those on which nothing was used; other times as they are."""
     if by != "day" or not keys:
@@ -129,6 +154,7 @@ def page(request: Request) -> Response:
             bars=bars(chart, usd, f"Cost by {wanted.by}", WHOLE) if is_in_time and len(shown) > 1 else None,
             most=max((row.units for row in rows), default=0) or 1,
             short=short,
+            behind=behind,
         )
 
 
