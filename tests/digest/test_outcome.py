@@ -249,3 +249,33 @@ def test_never_a_success_when_the_last_test_failed(turns: list[Turn], said: list
     assert 0 <= found.confidence < 1
     assert found.evidence or found.verdict == "unknown"
     assert (found.confidence > 0) == (found.verdict != "unknown")
+
+
+def test_a_look_at_the_status_after_a_commit_takes_nothing_back() -> None:
+    said = "[main 1a2b3c4] fix\n 1 file changed\nOn branch main\nnothing to commit, working tree clean"
+    both: Turn = ("git commit -m fix && git status", said, {"exit_code": 0})
+    assert judge(EDIT, both).level == "shipped"
+    assert judge(EDIT, run_of_tests(passed=2, failed=1), both).verdict == "unknown"
+    assert judge(EDIT, ("git commit -m fix", "nothing to commit, working tree clean", {"exit_code": 0})).verdict == "unknown"
+
+
+def test_tests_that_failed_and_were_spoken_about_prove_nothing() -> None:
+    found = judge(EDIT, run_of_tests(passed=20, failed=1), then=(("assistant_msg", "Done. The one that fails did so before."),))
+    assert (found.verdict, found.level, found.evidence) == ("unknown", "test", (3,))
+
+
+def test_a_plan_that_is_not_taken_up_here_is_not_abandoned() -> None:
+    events = [
+        SessionEvent(session_uid=UID, seq=0, kind="user_msg", role="user", summary="fix it"),
+        SessionEvent(session_uid=UID, seq=1, kind="tool_call", role="assistant", tool="Plan", action="plan", call_id="p"),
+        SessionEvent(session_uid=UID, seq=2, kind="human_intervention", call_id="p", native="rejected"),
+        SessionEvent(session_uid=UID, seq=3, kind="human_intervention", native="interrupt", summary="[interrupted]"),
+    ]
+    assert outcome(events, {}).verdict == "unknown"
+    events[1] = SessionEvent(session_uid=UID, seq=1, kind="tool_call", role="assistant", tool="Sh", action="shell", call_id="p")
+    assert outcome(events, {}).verdict == "abandoned"
+
+
+def test_a_command_of_the_users_own_waits_for_no_reply() -> None:
+    assert judge(EDIT, before=GO, then=(("assistant_msg", "done"), ("user_msg", "!pytest -q"))).verdict == "unknown"
+    assert judge(EDIT, before=GO, then=(("assistant_msg", "done"), ("user_msg", "and the docs"))).level == "silent"

@@ -18,7 +18,7 @@ __all__ = [
     "Signature", "Step",
 ]  # fmt: skip
 
-OUTCOME_VERSION = 1
+OUTCOME_VERSION = 2
 """Of the rules behind an outcome."""
 
 Level = Literal["test", "end", "exit", "shipped", "said", "errors", "interrupted", "silent", "none"]

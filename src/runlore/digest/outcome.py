@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import takewhile
 
 import msgspec
 
@@ -18,7 +19,8 @@ from ..model import SessionEvent, is_own
 from . import Fix, Level, Outcome
 from ._attempts import Attempt, attempts_of
 from ._commands import LONGEST, carries, installs
-from ._said import is_stop
+from ._said import asked, is_stop
+from .commits import reported
 from .fixes import fixes_in
 
 LAST_FAILURES = 3
@@ -150,7 +152,12 @@ def _shipping(attempt: Attempt, bodies: Mapping[int, str]) -> frozenset[str]:
     if not ("commit" in text or "push" in text or "create" in text or "merge" in text):
         return frozenset()
     shipped = _SHIPS & {" ".join(head.split()[:size]) for head in attempt.command.heads for size in (2, 3)}
-    return frozenset() if shipped and (attempt.failed or _REFUSED.search(bodies.get(attempt.end_seq, ""))) else shipped
+    if not shipped or attempt.failed:
+        return frozenset()
+    body = bodies.get(attempt.end_seq, "")
+    # A look at the status says that there is nothing to commit, too, once that is done.
+    is_done = shipped == {_COMMIT} and bool(reported(text, lambda: body))
+    return shipped if is_done or not _REFUSED.search(body) else frozenset()
 
 
 _COMMIT = "git commit"
@@ -172,8 +179,10 @@ def _by_test(session: _Session) -> Outcome | None:
     last = runs[-1]
     if _has_passed(last):
         return None if session.is_tested_badly else _say("success", "test", 0.6, "the last run of tests passed", last.end_seq)
-    if _was_known(last, session) or (session.shipped is not None and session.shipped.end_seq > last.end_seq):
-        # It was looked into, and found to be of before; or the agent had its reasons. Either way it proves nothing.
+    has_consent = (session.shipped is not None and session.shipped.end_seq > last.end_seq) or _has_last_words(session, last.end_seq)
+    if has_consent or _was_known(last, session):
+        # It was looked into, and found to be of before; or the agent had its reasons. Either way it proves nothing: of 28 such sessions
+        # of a strong agent 2 had failed.
         return Outcome(verdict="unknown", level="test", evidence=(last.end_seq,), reason="tests failed, as before or with consent")
     return _say("fail", "test", 0.6, "the last run of tests failed", last.end_seq)
 
@@ -297,9 +306,14 @@ def _by_errors(session: _Session) -> Outcome | None:
     met = {attempt.end_seq: attempt for attempt in session.attempts if attempt.failed and attempt.action in ("shell", "edit")}
     stayed = sorted(fix.failed_seq for fix in session.fixes if fix.fixed_seq is None and fix.failed_seq in met)
     stayed = [seq for seq in stayed if seq > session.last_edit and not met[seq].command.only_looks]
-    if not stayed or any(event.seq > stayed[-1] and event.kind in _LAST_WORDS for event in session.line):
+    if not stayed or _has_last_words(session, stayed[-1]):
         return None
     return _say("fail", "errors", 0.5, "the last errors never went away", *stayed)
+
+
+def _has_last_words(session: _Session, seq: int) -> bool:
+    """Whether someone had something to say after this event."""
+    return any(event.seq > seq and event.kind in _LAST_WORDS for event in session.line)
 
 
 _LAST_WORDS = frozenset({"assistant_msg", "human_intervention"})
@@ -309,9 +323,12 @@ _OF_AGENT = frozenset({"assistant_msg", "thinking", "tool_call", "edit", "test_r
 
 
 def _by_interruption(session: _Session) -> Outcome | None:
-    for event in reversed(session.line):
-        if event.kind in _OF_AGENT or timeline.is_prompt(event):
-            return None
+    """A plan that is not taken up here is no sign: it is often carried out in a session of its own."""
+    plans = {event.call_id for event in session.line if event.action == "plan" and event.is_call} - {None}
+    last = list(takewhile(lambda event: event.kind not in _OF_AGENT and not timeline.is_prompt(event), reversed(session.line)))
+    if any(event.call_id in plans for event in last):
+        return None
+    for event in last:
         if is_stop(event):
             return _say("abandoned", "interrupted", 0.7, "the user interrupted it, and nothing followed", event.seq)
     return None
@@ -322,6 +339,8 @@ def _by_silence(session: _Session) -> Outcome | None:
         if event.kind in _OF_AGENT:
             return None
         if event.kind == "user_msg":
+            if not asked(session.bodies.get(event.seq) or event.summary or ""):
+                return None  # A command, which an agent does not answer.
             return _say("abandoned", "silent", 0.7, "the last prompt has no reply", event.seq)
     return None
 
