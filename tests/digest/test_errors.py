@@ -85,6 +85,11 @@ def same(*texts: str) -> bool:
         ("<tool_use_error>File has not been read yet. Read it first.</tool_use_error>", "File has not been read yet. Read it first."),
         ("Chunk ID: 12ab34\nWall time: 0.1 seconds\nProcess exited with code 1\nOutput:\nno such thing here", "no such thing here"),
         ("\x1b[31merror:\x1b[0m bad\x07 thing", "error: bad thing"),
+        (
+            "Command: npx tsc\nDirectory: (root)\nOutput: a.ts(1,2): error TS2307: Cannot find module 'x'\nError: (none)\nExit Code: 2",
+            "TS2307",
+        ),
+        ("Command: a &&\nb\nDirectory: (root)\nOutput: no luck today\nError: (none)\nExit Code: 1\nSignal: (none)", "no luck today"),
         ('shell 3 has stopped\n  command: cat a.json 2>/dev/null || echo "not found"', "shell <n> has stopped"),
     ],
 )
@@ -139,6 +144,12 @@ def test_the_same_error_has_one_fingerprint(texts: tuple[str, ...]) -> None:
 )
 def test_different_errors_are_not_merged(one: str, other: str) -> None:
     assert not same(one, other)
+
+
+def test_a_command_that_failed_without_a_word_is_known_by_its_code() -> None:
+    said = "Command: npx tsc\nDirectory: (root)\nOutput: (empty)\nError: (none)\nExit Code: 1\nSignal: (none)\nProcess Group PGID: 25204"
+    [error] = seen("npx tsc", said, exit_code=1, is_error=True)
+    assert error.signature.template == "exit code 1 from tsc"
 
 
 @pytest.mark.parametrize(

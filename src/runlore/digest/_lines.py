@@ -149,9 +149,24 @@ _TAG = re.compile(r"\s*</?[a-z][\w-]{1,40}>")
 _END_TAG = re.compile(r"</[a-z][\w-]{1,40}>\s*\Z")
 
 
+# The same as fields with names: `Command: make`, `Directory: (root)`, `Output: …`, `Error: (none)`, `Exit Code: 2`.
+_NAMED_OUTPUT = re.compile(r"(?:Output|Stdout|Stderr|Error): (?=\S)")
+_NAMED_OTHER = re.compile(
+    r"(?:Command|Directory|Exit Code|Signal|Background PIDs|Process Group PGID): |(?:Output|Stdout|Stderr|Error): \((?:empty|none)\)\Z"
+)
+
+
+def _unnamed(lines: list[str]) -> list[str]:
+    """What was printed, of fields with names. A command may be of several lines."""
+    first = next((n for n, line in enumerate(lines) if line.startswith("Directory: ")), 0)
+    return [_NAMED_OUTPUT.sub("", line, count=1) for line in lines[first:] if not _NAMED_OTHER.match(line)]
+
+
 def _unframed(lines: list[str]) -> list[str]:
     if not lines:
         return lines
+    if lines[0].startswith("Command: "):
+        return _unnamed(lines)
     first = 0
     if "ode" in lines[0] or ":" in lines[0]:  # Exit code 1, or the first of some fields
         for n, line in enumerate(lines[:8]):
@@ -185,7 +200,7 @@ _WARNING = re.compile(r"[:\d)] ?-? warning\b[: ]")
 _NOTHING = (
     r"(?:^|[^\w.])(?:0|no|zero|without(?: any)?) (?:type |lint(?:ing)? |syntax |fatal |new )?"
     r"(?:errors?|failures?|failed|failing|problems?|issues?|warnings?|conflicts?)\b"
-    r"|\b(?:errors?|failures?|failed|warnings?)[\"']?\s*[:=]\s*(?:0\b|\[\]|null\b|none\b|false\b)"
+    r"|\b(?:errors?|failures?|failed|warnings?)[\"']?\s*[:=]\s*(?:0\b|\[\]|null\b|\(?none\b|false\b)"
 )
 _NOTHING_AT_ALL = re.compile(_NOTHING)
 _tells_nothing = finder([_NOTHING])
