@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from runlore import config, pipeline, query
 from runlore.adapters import Record, get
 from runlore.adapters._aider.pieces import edits, pieces
-from runlore.store import Store, open_store
+from runlore.store import Store
 from runlore.testing import iter_fixtures
 from runlore.timeline import pairs
 
@@ -46,13 +46,6 @@ def write(folder: Path, text: str, age_s: float = 0) -> Path:
 
 def said(records: Iterator[Record]) -> list[Any]:
     return [value.get("text", value.get("lines")) for record in records if (value := json.loads(record.data))]
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    opened = open_store(str(tmp_path / "store.db"))
-    yield opened
-    opened.close()
 
 
 def sync(store: Store, root: Path) -> pipeline.Report:

@@ -3,7 +3,6 @@
 import json
 import os
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from runlore import config, pipeline
 from runlore.adapters import get
 from runlore.errors import ReadError
 from runlore.model import Session
-from runlore.store import Store, open_store
+from runlore.store import Store
 from runlore.testing import iter_fixtures
 
 ADAPTER = get("amp")
@@ -27,13 +26,6 @@ CALL = {"role": "assistant", "messageId": 1, "content": [{"type": "tool_use", "i
 
 def case(name: str) -> Path:
     return next(fixture.root for fixture in FIXTURES if fixture.case == name)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    opened = open_store(str(tmp_path / "store.db"))
-    yield opened
-    opened.close()
 
 
 def sync(store: Store, root: Path) -> pipeline.Report:

@@ -4,7 +4,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,7 @@ from runlore import config, pipeline, timeline
 from runlore.adapters import LOST, Normalized, Position, Record, Source, codex, get
 from runlore.adapters._codex import fold, tools, words
 from runlore.model import Session, SessionEvent, Usage, make_uid
-from runlore.store import Store, open_store
+from runlore.store import Store
 from runlore.testing import check_law, iter_fixtures
 
 ADAPTER = get("codex")
@@ -903,10 +903,3 @@ def title_of(store: Store, root: Path) -> str | None:
     found = store.session(f"codex:{THREAD}")
     assert found is not None
     return found.title
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    opened = open_store(str(tmp_path / "store.db"))
-    yield opened
-    opened.close()

@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ import pytest
 from runlore import config, pipeline
 from runlore.adapters import Normalized, Source, get
 from runlore.model import Session
-from runlore.store import Store, open_store
+from runlore.store import Store
 from runlore.timeline import seen_by_model
 
 ADAPTER = get("copilot_cli")
@@ -23,13 +22,6 @@ LOG = f"session-state/{MAIN}/events.jsonl"
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     return Path(shutil.copytree(FIXTURES / "basic/root", tmp_path / ".copilot"))
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    opened = open_store(str(tmp_path / "store.db"))
-    yield opened
-    opened.close()
 
 
 def sync(store: Store, root: Path) -> pipeline.Report:

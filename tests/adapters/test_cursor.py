@@ -82,13 +82,6 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    opened = open_store(str(tmp_path / "store.db"))
-    yield opened
-    opened.close()
-
-
-@pytest.fixture
 def live(root: Path) -> Iterator[apsw.Connection]:
     """The editor at work: its connection stays open, and what it writes stays in the log."""
     shutil.copytree(FIXTURES / "editor/root", root)

@@ -18,7 +18,7 @@ from runlore.adapters import Normalized, Position, Record, Source, _objects, get
 from runlore.adapters._gemini_cli import reader, words
 from runlore.ledger import merge
 from runlore.model import Session
-from runlore.store import Filter, Store, open_store
+from runlore.store import Filter, Store
 from runlore.testing import Fixture, iter_fixtures
 from runlore.timeline import abandoned, active, seen_by_model
 
@@ -62,13 +62,6 @@ def write(path: Path, *messages: dict[str, Any], **more: Any) -> Path:
     else:
         path.write_text("".join(json.dumps(line) + "\n" for line in ({**HEADER, **more}, *messages)))
     return path
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    opened = open_store(str(tmp_path / "store.db"))
-    yield opened
-    opened.close()
 
 
 @pytest.fixture

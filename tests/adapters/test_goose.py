@@ -6,7 +6,6 @@ The databases of the fixtures are made from the `content.json` beside them: `REG
 import json
 import os
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ import pytest
 from runlore import config, pipeline
 from runlore.adapters import Source, get
 from runlore.model import Session
-from runlore.store import Store, open_store
+from runlore.store import Store
 from runlore.testing import derive
 from runlore.timeline import seen_by_model
 
@@ -69,13 +68,6 @@ def put(db: apsw.Connection, table: str, row: Content) -> None:
 def content_of(case: str) -> Content:
     content: Content = json.loads((FIXTURES / case / "content.json").read_text(encoding="utf-8"))
     return content
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    opened = open_store(str(tmp_path / "store.db"))
-    yield opened
-    opened.close()
 
 
 def sync(store: Store, root: Path) -> pipeline.Report:

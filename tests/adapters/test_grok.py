@@ -63,13 +63,6 @@ def write(folder: Path, *lines: dict[str, Any], name: str = "updates.jsonl", **s
     return folder
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    opened = open_store(str(tmp_path / "store.db"))
-    yield opened
-    opened.close()
-
-
 def sync(store: Store, root: Path) -> pipeline.Report:
     report = pipeline.sync(store, config.load(), agents=["grok"], roots=[str(root)])
     assert not report.problems

@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,18 +15,11 @@ from runlore.adapters import get
 from runlore.adapters._hive.documents import records
 from runlore.ledger import merge
 from runlore.model import SessionEvent
-from runlore.store import Store, open_store
+from runlore.store import Store
 
 ADAPTER = get("hive")
 FIXTURES = Path(__file__).parent / "fixtures/hive"
 GRAPH, QUEEN = "session_20260210_090000_0a1b2c3d", "session_20260818_140000_4e5f6a7b"
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    opened = open_store(str(tmp_path / "store.db"))
-    yield opened
-    opened.close()
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from runlore import config, pipeline
 from runlore.adapters import Normalized, Record, Source, get
 from runlore.adapters.kimi import place
 from runlore.model import Session
-from runlore.store import Store, open_store
+from runlore.store import Store
 from runlore.testing import Fixture, iter_fixtures
 from runlore.timeline import abandoned, active, seen_by_model
 
@@ -29,13 +28,6 @@ CODE = "kimi:session_33330000-0000-4000-8000-000000000001"
 
 def case(name: str) -> Path:
     return next(fixture.root for fixture in FIXTURES if fixture.case == name)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    opened = open_store(str(tmp_path / "store.db"))
-    yield opened
-    opened.close()
 
 
 def sync(store: Store, root: Path) -> pipeline.Report:

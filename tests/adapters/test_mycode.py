@@ -3,27 +3,17 @@
 import json
 import os
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from runlore import config, pipeline, query
 from runlore.adapters import Normalized, Record, Source, get
-from runlore.store import Store, open_store
+from runlore.store import Store
 from runlore.timeline import active, seen_by_model
 
 ADAPTER = get("mycode")
 FIXTURES = Path(__file__).parent / "fixtures/mycode"
 FIRST, LATER, SDK = "mycode:0aa1b2c3d4e5f60718293a4b5c6d7e8f", "mycode:1bb1b2c3d4e5f60718293a4b5c6d7e8f", "mycode:by-an-sdk"
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    opened = open_store(str(tmp_path / "store.db"))
-    yield opened
-    opened.close()
 
 
 def sync(store: Store, root: Path) -> pipeline.Report:

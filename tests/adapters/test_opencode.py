@@ -169,13 +169,6 @@ def live(root: Path) -> Iterator[apsw.Connection]:
     db.close()
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    opened = open_store(str(tmp_path / "store.db"))
-    yield opened
-    opened.close()
-
-
 def sync(store: Store, root: Path) -> pipeline.Report:
     report = pipeline.sync(store, config.load(), agents=["opencode"], roots=[str(root)])
     assert not report.problems

@@ -1,7 +1,6 @@
 """What pi's adapter promises beyond what its fixtures show."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from hypothesis import strategies as st
 from runlore import config, pipeline
 from runlore.adapters import Normalized, Record, Source, get
 from runlore.model import Session
-from runlore.store import Store, open_store
+from runlore.store import Store
 from runlore.testing import Fixture, iter_fixtures
 from runlore.timeline import abandoned, active, seen_by_model
 
@@ -29,13 +28,6 @@ def read(*lines: dict[str, Any], carry: bytes | None = None) -> Normalized:
 
 def case(name: str, agent: str = "pi") -> Path:
     return next(fixture.root for fixture in FIXTURES if (fixture.agent, fixture.case) == (agent, name))
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    opened = open_store(str(tmp_path / "store.db"))
-    yield opened
-    opened.close()
 
 
 def sync(store: Store, root: Path, agent: str = "pi") -> pipeline.Report:

@@ -15,7 +15,7 @@ from runlore import config, pipeline
 from runlore.adapters import Normalized, Record, Source, get
 from runlore.ledger import merge
 from runlore.model import Call, Session
-from runlore.store import Filter, Store, open_store
+from runlore.store import Filter, Store
 from runlore.testing import Fixture, iter_fixtures
 from runlore.timeline import abandoned, active, seen_by_model
 
@@ -84,13 +84,6 @@ def linked(found: Normalized) -> list[Any]:
         return places.get(native)
 
     return [msgspec.structs.replace(event, parent_seq=place(parent)) for event, parent in zip(found.events, found.parents, strict=True)]
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    opened = open_store(str(tmp_path / "store.db"))
-    yield opened
-    opened.close()
 
 
 def sync(store: Store, root: Path) -> pipeline.Report:

@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import pytest
 from runlore import config, pipeline
 from runlore.adapters import Source, get
 from runlore.model import USD
-from runlore.store import Store, open_store
+from runlore.store import Store
 
 ADAPTER = get("vscode_copilot")
 FIXTURES = Path(__file__).parent / "fixtures/vscode_copilot"
@@ -23,13 +22,6 @@ LOG = f"workspaceStorage/def456/chatSessions/{SESSION}.jsonl"
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     return Path(shutil.copytree(FIXTURES / "log/root", tmp_path / "User"))
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    opened = open_store(str(tmp_path / "store.db"))
-    yield opened
-    opened.close()
 
 
 def sync(store: Store, root: Path) -> pipeline.Report:
