@@ -304,6 +304,16 @@ def test_a_megabyte_of_anything_is_only_read_once_or_twice(redactor: Redactor) -
         assert redactor.text(text) is text
 
 
+def test_of_tokens_that_run_into_each_other_none_is_read_to_the_end_of_all(redactor: Redactor) -> None:
+    text = "sk-ant-api03-" * 8000  # Each of these opens a token, and none is one: together they took a minute.
+    assert redactor.text(text) is text
+
+
+@pytest.mark.parametrize("template", ["ghp_<a200>", "ghp_<a251>", "ghp_<a252>", "ghp_<a9000>", "sk.eyJ<w600>.<w40>"])
+def test_a_token_goes_whole_however_long_it_is(redactor: Redactor, template: str) -> None:
+    assert re.fullmatch(r"say \[redacted:[a-z]+:[0-9a-f]{6}\], twice", redactor.text(f"say {make(template)}, twice"))
+
+
 # What the properties draw from: names, marks and secrets that meet in every order.
 PIECES = [
     *(

@@ -39,6 +39,7 @@ _MARKER = re.compile(rb"(\[redacted:[^\s:\]]{1,64}:[0-9a-f]{6}\])")
 _LONG_PIECE = re.compile(r"[^\s\"'\\]{12,}")  # A line of a key, its short last one too: too long to be met by chance.
 _ESCAPED_ASCII = r"\\u00[2-7]"  # A letter may hide in it, so its line is decoded whatever it says.
 _JUDGED = 4096  # As much of a match as says whether it is a secret; judgements are remembered.
+_TOLD = 256  # As much as tells which rule a token is of. That takes 0.1 µs a byte: where tokens open inside others, none is read further.
 _BLOB = re.compile(rb"[\w+/-]{48}")  # Inside an image or a signature anything can look like a token.
 
 _Span = tuple[int, int, str]
@@ -211,13 +212,16 @@ class Redactor:
                     yield start, end, rule.name
 
     def _led_at(self, data: bytes, at: int) -> _Span | None:
-        match = self._led.match(data, at)
+        match = self._led.match(data, at, at + _TOLD) or self._led.match(data, at)
         if not match:
             return None
         start, end = match.span(match.lastindex)
-        if _in_blob(data, start) or not _anchored.is_token(data[start : min(end, start + _JUDGED)].decode("ascii")):
+        rule = _rules.LED[match.lastindex - 1]
+        is_cut = end == at + _TOLD
+        judged = _end_of(rule, data, start, start + _JUDGED) if is_cut else min(end, start + _JUDGED)
+        if _in_blob(data, start) or not _anchored.is_token(data[start:judged].decode("ascii")):
             return None
-        return start, end, _rules.LED[match.lastindex - 1].name
+        return start, _end_of(rule, data, start, len(data)) if is_cut else end, rule.name
 
     def _led_next(self, data: bytes, at: int) -> _Span | None:
         """A token right behind a secret. Once that is gone it stands at a start, and would else cost another round over all."""
@@ -379,6 +383,11 @@ def _compile(pattern: str, *, utf8: bool = False) -> Any:
     if not utf8:
         options.encoding = re2.Options.Encoding.LATIN1
     return re2.compile(pattern.encode(), options)
+
+
+def _end_of(rule: Rule, data: bytes, start: int, limit: int) -> int:
+    end: int = _compile(rule.pattern).match(data, start, limit).end()
+    return end
 
 
 def _in_blob(data: bytes, at: int) -> bool:
