@@ -621,6 +621,19 @@ def test_what_another_table_had_no_exact_price_for_is_priced_again(store: Store,
     assert len(store.unpriced()) == 1
 
 
+def test_doubtful_are_calls_without_a_certain_price(store: Store, agent: Agent) -> None:
+    for match, basis in (("exact", "listed"), ("alias", "listed"), ("fuzzy", "listed"), ("none", "none")):
+        bill(agent, call(match, model=f"{match}-1"))
+        prices(store, basis=basis, match=match)
+    bill(agent, call("noted", model="noted-1"))
+    store.set_prices([PriceRow(h, 7, "listed", "list", None, "exact", "m", None, "sum") for h, _ in store.unpriced()])
+    bill(agent, call("new", model="new-1"))
+    found = store.sum_calls(["model", "price_match", "price_notes"], CallFilter(is_doubtful=True))
+    assert {(one.keys, one.calls) for one in found} == {
+        (("fuzzy-1", "fuzzy", None), 1), (("none-1", "none", None), 1), (("noted-1", "exact", "sum"), 1), (("new-1", None, None), 1)
+    }  # fmt: skip
+
+
 def test_forgetting_a_session_forgets_its_calls(store: Store, agent: Agent, another: Agent) -> None:
     bill(agent, call("k1"))
     bill(another, call("k2", session="s2"))

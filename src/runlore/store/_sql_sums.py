@@ -82,6 +82,7 @@ class Summer(Lister):
     def sum_calls(self, by: Sequence[str], chosen: CallFilter, offsets: Sequence[tuple[int, int]] = ()) -> list[CallSum]:
         keys = [_day(offsets) if name == "day" else _KEYS[name] for name in by]
         prices = [name for name in by if name.startswith("price_")]
+        assert prices or not chosen.is_doubtful
         table, bindings = self._calls_in(chosen, prices) if prices else self._sums_in(chosen)
         where, more = self._calls_where(chosen)
         sql = (
