@@ -164,7 +164,7 @@ def is_test_run(command: str) -> bool:
 
 
 def _without_talk(command: str) -> str:
-    """A command but for what it writes down, which may tell of other commands: here-documents that no shell reads, and messages."""
+    """A command but for what it writes down, which may tell of other commands: here-documents and words in quotes that no shell reads."""
     text = command[:_LONGEST_COMMAND]
     at = text.find("<<")
     for _ in range(_MOST_DOCUMENTS):
@@ -178,14 +178,22 @@ def _without_talk(command: str) -> str:
         end = text.find(f"\n{mark[2]}", at)
         text = text[:at] + (text[at + mark.end() : line] + text[end + 1 + len(mark[2]) :] if 0 <= line <= end else "")
         at = text.find("<<", at)
-    text = _MESSAGE.sub(" ", text)
+    text = _QUOTED.sub(lambda found: found[0] if _is_read(text, found.start(), found[0]) else " ", text)
     return command if text == command else text
+
+
+def _is_read(text: str, at: int, quoted: str) -> bool:
+    """Whether what is in quotes may be run: a path, or what a shell is given."""
+    return not any(mark in quoted for mark in " |\n") or _GIVES.search(text[max(0, at - 200) : at]) is not None
 
 
 _LONGEST_COMMAND, _MOST_DOCUMENTS = 20_000, 50
 _DOCUMENT = re.compile(r"<<-?\s{0,3}(['\"]?)(\w{1,60})\1")
 _READ_BY_SHELL = re.compile(r"(?:\b(?:ba|z|da|k)?sh(?: -\w+)*|\bssh\b[^\n;&|]*)\s*\Z")
-_MESSAGE = re2.compile(r"""(?s)(?:\s-a?m|--message|--body|--title|--notes)[ =]+(?:"(?:[^"\\]|\\.)*"|'[^']*')""")
+_QUOTED = re2.compile(r"""(?s)"(?:[^"\\]|\\.)*"|\$'(?:[^'\\]|\\.)*'|'[^']*'""")
+_GIVES = re.compile(
+    r"(?:\s-[a-zA-Z]{0,3}c|-Command|--command|--exec|--run|\beval|\bconcurrently|\b(?:ba|z|da|k)?sh|\bssh\b[^\n;&|]*|\bexec\b[^\n;&|]*)[\s=]*\Z"
+)
 
 
 def _speaks_of_tests(command: str) -> bool:
