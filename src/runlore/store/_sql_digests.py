@@ -50,12 +50,12 @@ class Shelf(Reader):
 
     def stale_digests(self, version: int, quiet_since: datetime, limit: int | None = None) -> list[str]:
         own, author = self.own_sessions  # Fifty people would all make those of all.
-        there = f"last_seq >= 0 and (evicted_at is null or {HAS_MORE}) and {own}"
+        there = f"last_seq >= 0 and {own}"
         is_quiet = "(ended_at is null or ended_at < ? or ingested_at < ?)"
         sql = (
-            f"select uid, ended_at from sessions where {UNCOVERED} and {there} and {is_quiet} union"
+            f"select uid, ended_at from sessions where {UNCOVERED} and (evicted_at is null or {HAS_MORE}) and {there} and {is_quiet} union"
             " select uid, ended_at from sessions where number in (select session from digests where version < ?)"
-            f" and {there} and {is_quiet}"
+            f" and evicted_at is null and {there} and {is_quiet}"
             f" order by 2 desc nulls last, 1{'' if limit is None else f' limit {limit:d}'}"
         )
         since = format_time(quiet_since)

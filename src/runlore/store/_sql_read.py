@@ -194,9 +194,10 @@ class Reader(Lister):
         first = f"select flags from events e where e.session = t.session and {inside} order by e.seq limit 1"
         evicted = (
             "select distinct t.source from streams t join sessions s on s.number = t.session"
-            f" where s.evicted_at is not null and ({first}) & {CUT} != 0"
+            f" where s.evicted_at is not null{'' if agent is None else ' and s.flavor = ?'} and ({first}) & {CUT} != 0"
         )
-        bare = {source for (source,) in self._all(evicted)} if rows else set()  # Most agents that there are have left none.
+        # Most agents that there are have left none.
+        bare = {source for (source,) in self._all(evicted, () if agent is None else (agent,))} if rows else set()
         found = {}
         for number, name, path, root, machine, size, mtime, inode, offset, head, tail, records, *rest in rows:
             found[path] = SourceState(

@@ -52,7 +52,7 @@ class Digests(Protocol):
     def stale_digests(self, version: int, quiet_since: datetime, limit: int | None = None) -> list[str]:
         """The uids of sessions, newest first, that have no digest, one made by older rules than `version`, or one that covers less
         than what is stored; and in which nothing happened, or nothing was put, after `quiet_since`. Of what was evicted there is
-        nothing to make a digest from but what came since, and of other authors' sessions they make them themselves."""
+        nothing to make a digest from but what came since, once, and of other authors' sessions they make them themselves."""
 
     def fits(self, digest: Digest) -> bool:
         """Whether it covers just what is stored of its session."""
