@@ -1,9 +1,11 @@
 """The log of a SQLite store is brought into its file beside what is written, and nothing waits for it."""
 
+import threading
 import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 
 import apsw
 import pytest
@@ -90,3 +92,33 @@ def test_a_disk_that_refuses_it_is_no_reason_to_stop(path: Path, monkeypatch: py
                 assert _comes_true(lambda: bool(asked))
         monkeypatch.undo()
         assert store.db.execute("select count(*) from filler").fetchone() == (2,)
+
+
+def test_the_end_is_noticed_when_it_comes_between_two_looks(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    is_rung_again = threading.Event()
+    heard = []
+
+    class Bell(threading.Event):
+        rings = 0
+
+        def set(self) -> None:
+            self.rings += 1
+            super().set()
+            if self.rings == 2:
+                is_rung_again.set()
+
+        def clear(self) -> None:
+            is_rung_again.wait(30)
+            super().clear()
+
+        def wait(self, timeout: float | None = None) -> bool:
+            heard.append(super().wait(2))
+            return heard[-1]
+
+    monkeypatch.setattr(_sqlite_checkpoint, "threading", SimpleNamespace(Event=Bell, Thread=threading.Thread))
+    with closing(open_store(str(path))) as store, store.bulk():
+        assert isinstance(store, SqliteStore)
+        _fill(store)
+        while not heard:
+            time.sleep(0.01)
+    assert all(heard), "It waits for a ring that has been."

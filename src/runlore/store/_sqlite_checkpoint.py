@@ -32,8 +32,10 @@ def checkpoints_beside(db: apsw.Connection, path: str) -> Iterator[None]:
         own = apsw.Connection(path)
         try:
             own.pragma("user_version")  # One that has read nothing does not know yet that there is a log.
-            while bell.wait() and not is_over:
+            while bell.wait():
                 bell.clear()
+                if is_over:  # Asked behind that: the last ring may come at any time, and is not to be missed.
+                    break
                 with suppress(apsw.Error):  # A full disk, say: it is all in the log, and the next commit says so.
                     own.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
         finally:
