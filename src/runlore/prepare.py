@@ -128,7 +128,9 @@ class Preparer:
             return Result(problem=f"the {job.source.agent} adapter failed: {type(error).__name__}: {error}")
         hits = dict(self.redactor.hits) if self.redactor else {}
         noted: dict[int, dict[str, str]] = {}
-        clean = self._clean(adapter, records, since.records, noted)
+        # What is not text is no part of any event: it is neither looked at nor kept.
+        records = [record if record.aside is not None else _with(record, adapter.slim(record.data)) for record in records]
+        clean = self._clean(records, since.records, noted)
         # Counted in the records alone: an event repeats what its record said.
         found = {kind: n - hits.get(kind, 0) for kind, n in self.redactor.hits.items()} if self.redactor else {}
         # Until its last part is stored, a source is not as it was found: killed in between, the next sync goes on.
@@ -142,7 +144,7 @@ class Preparer:
             redact_version=self.redact_version,
             pieces=self._pieces(job, normalized, noted, is_whole=job.is_new and not more),
             aliases=_aliases(job.source.agent, normalized),
-            records=pack_records(self._keep(adapter, records, since.records, clean), since.records) if self.setting.raw else [],
+            records=pack_records(self._keep(records, since.records, clean), since.records) if self.setting.raw else [],
             merged={self._text(word): count for word, count in normalized.merged.items()},
             skips=normalized.skips,
             size=position.offset - since.offset,
@@ -151,7 +153,7 @@ class Preparer:
         )
         return Result(batch=batch, more=more, redacted={kind: n for kind, n in found.items() if n})
 
-    def _clean(self, adapter: Adapter, records: list[Record], first: int, noted: dict[int, dict[str, str]]) -> dict[int, bytes]:
+    def _clean(self, records: list[Record], first: int, noted: dict[int, dict[str, str]]) -> dict[int, bytes]:
         """The records that hold a secret, by number, without it; `noted` are their secrets. One scan over all their bytes
         finds the few that are worth a closer look."""
         if self.redactor is None:
@@ -163,25 +165,24 @@ class Preparer:
             # A file beside the source is plain text, and belongs to the record that follows it.
             is_aside = record.aside is not None
             if is_aside or n in suspects or number in clean:
-                line = record.data if is_aside else adapter.slim(record.data)
                 self.redactor.noted = noted.get(number, {})
-                better = redact_record(line, self.redactor)
-                if better is not line or number in clean:
+                better = redact_record(record.data, self.redactor)
+                if better is not record.data or number in clean:
                     clean[number] = b"" if is_aside else better
                     noted[number] = self.redactor.noted
             number += not is_aside
         self.redactor.noted = None
         return clean
 
-    def _keep(self, adapter: Adapter, records: list[Record], number: int, clean: dict[int, bytes]) -> Iterator[Record]:
+    def _keep(self, records: list[Record], number: int, clean: dict[int, bytes]) -> Iterator[Record]:
         """The records as they are kept."""
         for record in records:
             if record.aside is not None:
                 data = redact_record(record.data, self.redactor) if self.redactor else record.data
             else:
-                data = clean.get(number) or adapter.slim(record.data)
+                data = clean.get(number) or record.data
                 number += 1
-            yield record if data is record.data else msgspec.structs.replace(record, data=data)
+            yield _with(record, data)
 
     # ── events to pieces ─────────────────────────────────────────────────────────────────────────────────────────────
     def _pieces(self, job: Job, found: Normalized, noted: dict[int, dict[str, str]], *, is_whole: bool) -> list[Piece]:
@@ -338,6 +339,10 @@ def _take(lines: Iterable[Record], limit: int | None) -> tuple[list[Record], boo
         if limit is not None and size >= limit and record.aside is None:
             return records, True
     return records, False
+
+
+def _with(record: Record, data: bytes) -> Record:
+    return record if data is record.data else msgspec.structs.replace(record, data=data)
 
 
 def _position(adapter: Adapter, job: Job, since: Position, records: list[Record]) -> Position:

@@ -187,7 +187,7 @@ class Redactor:
         """Where the secrets are. They may overlap."""
         opened = match = self._gate.search(data)
         at = match.start() if match else len(data)
-        is_placed, passed_over = False, len(data) > _WINDOW
+        is_placed = passed_over = False
         while at < len(data):
             is_placed = is_placed or self._placed_gate.match(data, at) is not None
             # A name starts with a letter, the match of a token with what comes before it: only at the very start it can be either.
@@ -201,9 +201,10 @@ class Redactor:
                 at, passed_over = span[1], True
                 span = self._led_next(data, at)
             match = self._gate.search(data, at, at + _WINDOW)
+            passed_over = passed_over or at + _WINDOW < len(data)
             at = match.start() if match else at + _WINDOW - _REACH
         # Inside a secret, and where a match is longer than the window, a place of one may have been passed over.
-        if is_placed or (opened and passed_over and self._placed_gate.search(data)):
+        if is_placed or (opened and passed_over and self._placed_gate.search(data, opened.start())):
             yield from self._placed_in(data)
         for rule, pattern in self._owned:
             for match in pattern.finditer(data):
