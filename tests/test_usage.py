@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,7 +23,7 @@ from runlore.config import Budget, Config, SourceConfig
 from runlore.errors import ModelError
 from runlore.ledger import rank
 from runlore.model import USD, Call
-from runlore.store import CallFilter, Store, open_store
+from runlore.store import CallFilter, Store, copying, open_store
 from runlore.usage import BY, Zone, blocks, report, status
 from runlore.usage.budget import budgets
 from runlore.usage.explain import check, explain, why
@@ -104,6 +105,25 @@ def test_sums_that_are_wrong_are_found_and_made_again(store: Store) -> None:
     assert store.wrong_sums() == []
     store.db.execute("update sessions set usd = 5 where number = ?", (wrong,))  # type: ignore[attr-defined]
     assert store.wrong_sums() == [wrong]
+
+
+def test_a_copy_that_is_made_again_has_the_sums_of_its_calls_and_no_others(store: Store, tmp_path: Path) -> None:
+    keep(store, [call("k1"), call("k2", session="s2")])
+    with closing(open_store(str(tmp_path / "copy.db"))) as there:
+        copying.copy(store, there)
+        price(store)
+        assert copying.copy(store, there).sessions == 2, "their price is another"
+        assert there.wrong_sums() == []
+        assert report(there, "session").rows == report(store, "session").rows
+
+
+def test_a_call_that_a_copy_takes_from_another_session_leaves_the_sums_of_that_one(store: Store, tmp_path: Path) -> None:
+    keep(store, [call("k1")])
+    with closing(open_store(str(tmp_path / "copy.db"))) as there:
+        keep(there, [call("k1", session="s2", is_sidechain=True)])
+        copying.copy(store, there)
+        assert there.wrong_sums() == []
+        assert counts(there, "session") == {"toy:s1": 1}
 
 
 def test_weeks_begin_on_monday_and_months_on_their_first(store: Store) -> None:

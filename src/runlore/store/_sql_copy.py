@@ -63,7 +63,7 @@ class Taker(Checker):
         if number is None:
             return
         self._drop_segments("session = ?", (number,))
-        for table in ("natives", "events", "streams", "calls", "aliases", "digests", "errors"):
+        for table in ("natives", "events", "streams", "calls", "aliases", "digests", "errors", "sums"):
             self.db.execute(f"delete from {table} where session = ?", (number,))
         self.db.execute("delete from sessions where number = ?", (number,))
 
@@ -95,6 +95,8 @@ class Taker(Checker):
             f"insert into calls (session, {', '.join(names)}) values (?{', ?' * len(names)})"
             f" on conflict (hash) do update set {changes} {self.keeps_calls}"
         )
+        # What counted for another session here may now count for this one.
+        self._to_sum |= self._sessions_of([call["hash"] for call in calls])
         self.db.executemany(sql, ((number, *(call[name] for name in names)) for call in calls))
 
     def take_rest(self, source: int, records: Sequence[Any], skips: Sequence[Any], aliases: Sequence[Any]) -> None:
