@@ -87,6 +87,21 @@ def test_a_persons_own_words_stay_and_what_they_quote_goes() -> None:
     assert (found.problem, found.resolution) == (GONE, own.resolution)
 
 
+def test_a_command_that_an_edited_lesson_still_tells_goes_with_its_session() -> None:
+    cases = fleet(1, 30, {"recovery": [2, 9]})
+    cases[9] = with_step(cases[9], "npm install secret-project")
+    mined = replace(decide(about(proposed(cases), "vite"), "approved", NOW), edited=True)
+    for edited in (replace(mined, notes="seen by me"), replace(mined, resolution=f"{mined.resolution} Ask Ann first.")):
+        assert "secret-project" in edited.resolution
+        found = after(edited, cases, "toy:0009")
+        assert found is not None
+        assert "secret-project" not in found.resolution
+    own = replace(mined, problem="builds break", resolution="Ask Ann for the registry first.")
+    found = after(own, cases, "toy:0009")
+    assert found is not None
+    assert (found.problem, found.resolution) == (own.problem, own.resolution)
+
+
 def test_lessons_that_have_nothing_of_a_session_are_not_touched() -> None:
     cases = fleet(1, 30, {"recovery": [2, 9, 20], "correction": [3, 8, 14]})
     known = proposed(cases)

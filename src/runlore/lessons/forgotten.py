@@ -84,21 +84,34 @@ class Said:
     """What was said in some sessions, as far as lessons could quote it."""
 
     def __init__(self, gone: Iterable[Gone]) -> None:
+        gone = list(gone)
         found = [text for one in gone for text in (*one.texts, *(_texts(msgspec.to_builtins(one.digest)) if one.digest else ()))]
         self.all = "\n".join(one_line(text) for text in found)
         self.short = {line for text in found if len(text) <= LONGEST and len(line := one_line(text)) >= LINE}
+        done = (text for one in gone if one.digest for text in _done_in(one.digest))
+        self.done = {line for text in done if len(line := one_line(text)) >= LINE}
 
     def is_in(self, lesson: Lesson) -> bool:
         return any(self.quotes(text, lesson) for text in (lesson.problem, lesson.resolution))
 
     def quotes(self, text: str, lesson: Lesson) -> bool:
-        """Whether a whole line of it was said there; or, where nobody wrote it with his own hands, anything of it."""
+        """Whether a whole line of it was said there; or, where not all of it was written by hand, anything of it."""
         is_own = lesson.by == "person" or lesson.edited
         lines = (one_line(line.strip().rstrip("…")) for line in text.split("\n"))
         if any(len(line) >= (OWN_LINE if is_own else LINE) and line in self.all for line in lines):
             return True
         line = one_line(text)
-        return not is_own and any(part in line for part in self.short)
+        # Who edits a lesson that was mined may leave in it what the session did.
+        parts = self.short if not is_own else self.done if lesson.by == "mined" else ()
+        return any(part in line for part in parts)
+
+
+def _done_in(digest: Digest) -> Iterator[str]:
+    """What lessons that are mined tell of a session, within sentences of their own."""
+    for error in digest.errors:
+        yield error.command or ""
+    for fix in digest.fixes:
+        yield from (step.summary for step in fix.steps)
 
 
 def _texts(value: Any) -> Iterator[str]:
