@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import time
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,40 @@ def test_a_message_that_is_added_is_read(store: Store, queen: Path, tmp_path: Pa
     write(queen / "conversations/parts/0000000008.json", {"seq": 8, "role": "user", "content": "Good", "is_client_input": True})
     after = sync(store, tmp_path / "hive")
     assert [event.summary for event in after if event.native_id not in {event.native_id for event in before}] == ["Good"]
+
+
+def test_while_a_session_goes_on_only_what_is_new_is_read(store: Store, queen: Path, tmp_path: Path) -> None:
+    """Whichever comes first: a message with a call, or the event of the call."""
+    write(queen / "conversations/parts/0000000008.json", {"seq": 8, "role": "user", "content": "Good", "is_client_input": True})
+    with (queen / "events.jsonl").open("a") as file:
+        file.write("\n")  # Its last line was cut off.
+    before = sync(store, tmp_path / "hive")
+
+    def happened(word: str, **data: Any) -> None:
+        with (queen / "events.jsonl").open("a") as file:
+            file.write(json.dumps({"type": word, "timestamp": datetime.now().isoformat(), "data": data}) + "\n")  # noqa: DTZ005 # as it does
+
+    def called(n: int) -> dict[str, Any]:
+        call = {"id": f"late_{n}", "function": {"name": "read_file", "arguments": json.dumps({"path": f"{n}.md"})}}
+        return {"seq": 8 + n, "role": "assistant", "content": f"I read {n}.", "tool_calls": [call]}
+
+    for n in (1, 2):
+        if n == 1:
+            happened("tool_call_started", tool_use_id="late_1", tool_name="read_file", tool_input={"path": "1.md"})
+        write(queen / f"conversations/parts/{8 + n:010}.json", called(n))
+        if n == 2:
+            happened("tool_call_started", tool_use_id="late_2", tool_name="read_file", tool_input={"path": "2.md"})
+        happened("tool_call_completed", tool_use_id=f"late_{n}", result=f"page {n}")
+        report = pipeline.sync(store, config.load(), agents=["hive"], roots=[str(tmp_path / "hive")])
+        assert (report.found, report.copies) == ({"grown": 1}, 0)
+        assert report.events == 3, "what was said, the call and its result, each once"
+    after = sync(store, tmp_path / "hive")
+    assert len(after) == len(before) + 6
+    for path in queen.rglob("*.json*"):
+        os.utime(path, (1_780_000_000, 1_780_000_000))
+    later = sync(store, tmp_path / "hive")
+    known = {event.native_id for event in after}
+    assert [event.native for event in later if event.native_id not in known] == ["assistant/partial"], "all else was told"
 
 
 def test_a_run_that_goes_on_is_told_when_it_ends(store: Store, tmp_path: Path) -> None:

@@ -7,7 +7,8 @@ The traps:
   is read as one list of records, in the order in which things happened, and what was read before is known by its names.
 - Messages have no times. Where there are events, those that tell of the same message have its time and its place; a graph agent's
   messages and logs stand between the checkpoints of their node. So it is when nothing has been written for ten minutes; while a
-  session goes on, what is new comes last. Times are local, without a zone: they are taken as those of this machine.
+  session goes on, messages and events stand as they were written, by the times of their files and their own, and what is new comes
+  last. Times are local, without a zone: they are taken as those of this machine.
 - Every call is told two or three times: in a message, in the log of tools, in an event. It has one name in all three, for messages
   that were compacted away are still told by the others.
 - `input_tokens` of a turn is taken to include what came from the cache, as its library counts. The cost is the library's estimate.

@@ -32,9 +32,13 @@ Item = dict[str, Any]
 def records(folder: str, is_stale: bool) -> list[Item]:
     """All that a session's folder tells. What is no JSON is a record of its own, with its text."""
     found: list[tuple[str, Any]] = []
+    written: dict[int, float] = {}
     for entry in sorted(files_of(folder), key=lambda entry: entry.path):
         name = os.path.relpath(entry.path, folder).replace(os.sep, "/")
-        found += [(name, value) for value in _values(entry.path, name)]
+        values = list(_values(entry.path, name))
+        found += [(name, value) for value in values]
+        if name.startswith(f"{TALK}/parts/") and values and isinstance(values[0], dict) and isinstance(values[0].get("seq"), int):
+            written[values[0]["seq"]] = _mtime(entry)
     state = next((value for name, value in found if name == STATE and isinstance(value, dict)), None)
     about = next((value for name, value in found if name == "meta.json" and isinstance(value, dict)), {})
     events = [value for name, value in found if name == EVENTS]
@@ -53,7 +57,9 @@ def records(folder: str, is_stale: bool) -> list[Item]:
     told_steps = [{"step": step, **_visit(step, seen), "node": "" if is_flat else _node(step)} for step in steps]
     results = [{"result": item, **_visit(item, seen), "node": _node(item)} for item in nodes]
     logs = [*told_steps, *results] if is_stale else []
-    items += _woven(events, talks.pop("", [])) if events and is_stale else []
+    if events:
+        parts = talks.pop("", [])
+        items += _woven(events, parts) if is_stale else _as_it_came(events, parts, written)
     items += _by_node(state, talks, logs, checkpoints)
     for word in ("decisions", "problems"):
         for value in (pick(state, word, of=list) or []) if state else []:
@@ -61,7 +67,6 @@ def records(folder: str, is_stale: bool) -> list[Item]:
     items += _ended(state, [value for name, value in found if name == "logs/summary.json"])
     items += [{"damaged": value} for name, value in found if isinstance(value, str) and name.endswith(".json")]
     if not is_stale:  # While it goes on, what is new in a log comes last: only that is read then.
-        items += _not_said(events, told, answered)
         items += [*results, *told_steps]
     return items
 
@@ -187,13 +192,46 @@ def _woven(events: list[Any], parts: list[Item]) -> Iterator[Item]:
     yield from ({"part": part} for part in parts[place:])
 
 
-def _not_said(events: list[Any], told: set[tuple[str, str]], answered: set[tuple[str, str | None]]) -> Iterator[Item]:
-    """The events of which no message tells. What was typed has a message soon."""
+def _as_it_came(events: list[Any], parts: list[Item], written: dict[int, float]) -> Iterator[Item]:
+    """The same while the session goes on: events and messages as they were written, so that what is new comes last. What was told is
+    not told again, by whichever of the two comes second. What was typed has a message soon."""
+    at, all_ = 0.0, list[tuple[float, bool, Item]]()
+    for part in parts:  # In their own order, whatever a copy made of the times of their files.
+        at = max(at, written.get(part.get("seq", -1), 0.0))
+        all_.append((at, False, part))
+    at = 0.0
     for event in events:
-        word, id_ = pick(event, "type", of=str) or "", pick(event, "data", "tool_use_id", of=str) or ""
-        is_said = word == INPUT or (word == STARTED and ("", id_) in told) or (word == ENDED and ("", id_) in answered)
-        if not is_said and word != "client_output_delta":
-            yield {"event": event, "at": utc(pick(event, "timestamp", of=str))}
+        at = max(at, _seconds(utc(pick(event, "timestamp", of=str))))
+        all_.append((at, True, event))
+    told, answered = set[str](), set[str]()
+    for _, is_event, item in sorted(all_, key=lambda one: one[:2]):
+        if not is_event:
+            if (result := pick(item, "tool_use_id", of=str)) and result in answered:
+                continue
+            calls = item.get("tool_calls")
+            left = [call for call in calls if pick(call, "id", of=str) not in told] if isinstance(calls, list) else calls
+            told.update(_calls(item))
+            answered.update([result] if result else [])
+            yield {"part": item if left == calls else {"content": "", **item, "tool_calls": left}}
+            continue
+        word, id_ = pick(item, "type", of=str) or "", pick(item, "data", "tool_use_id", of=str) or ""
+        seen = {STARTED: told, ENDED: answered}.get(word)
+        if word in (INPUT, "client_output_delta") or (seen is not None and id_ in seen):
+            continue
+        if seen is not None and id_:
+            seen.add(id_)
+        yield {"event": item, "at": utc(pick(item, "timestamp", of=str))}
+
+
+def _seconds(moment: str | None) -> float:
+    return datetime.fromisoformat(moment).timestamp() if moment else 0.0
+
+
+def _mtime(entry: os.DirEntry[str]) -> float:
+    try:
+        return entry.stat(follow_symlinks=False).st_mtime
+    except OSError:
+        return 0.0
 
 
 def _marks(part: Item) -> Iterator[tuple[str, str]]:
