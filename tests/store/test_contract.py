@@ -343,6 +343,17 @@ def test_a_repository_is_named_whole_or_by_what_follows_its_last_slash(store: St
     assert sorted(uid.partition(":")[2] for uid in store.uids(Filter(repo=pattern))) == found
 
 
+def test_a_repository_that_is_known_with_its_owner_stays_so(store: Store, agent: Agent) -> None:
+    agent.put(line(s="s1", id="a"))
+    told: list[tuple[str | None, str | None]] = []
+    for repo, domain in (("api", None), ("acme/api", "work"), ("api", None), (None, "play"), ("acme/web", "web")):
+        store.set_places({"toy:s1": (repo, domain, None)})
+        session = store.session("toy:s1")
+        assert session is not None
+        told.append((session.repo, session.domain))
+    assert told == [("api", None), ("acme/api", "work"), ("acme/api", "work"), ("acme/api", "play"), ("acme/web", "web")]
+
+
 @IN_A_FILE
 def test_a_store_for_reading_is_a_whole_one_when_it_is_asked_for_more(store: Store, url: str, agent: Agent) -> None:
     agent.put(line(id="a", text="one"))

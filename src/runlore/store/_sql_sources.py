@@ -84,9 +84,12 @@ class Sources(Reader):
 
     def set_places(self, found: dict[str, tuple[str | None, str | None, str | None]]) -> None:
         with self.transaction():
+            # The name alone, which a folder has too, takes nothing from one that is known with its owner.
+            is_known = "repo like '%/' || ?"
             self.db.executemany(
-                "update sessions set repo = coalesce(?, repo), domain = ?, task_ref = coalesce(task_ref, ?) where uid = ?",
-                [(*facts, uid) for uid, facts in found.items()],
+                f"update sessions set repo = case when {is_known} then repo else coalesce(?, repo) end,"
+                f" domain = case when {is_known} then domain else ? end, task_ref = coalesce(task_ref, ?) where uid = ?",
+                [(repo, repo, repo, domain, task, uid) for uid, (repo, domain, task) in found.items()],
             )
 
     # ── sums over streams ────────────────────────────────────────────────────────────────────────────────────────────
