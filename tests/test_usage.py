@@ -105,6 +105,11 @@ def test_sums_that_are_wrong_are_found_and_made_again(store: Store) -> None:
     assert store.wrong_sums() == []
     store.db.execute("update sessions set usd = 5 where number = ?", (wrong,))  # type: ignore[attr-defined]
     assert store.wrong_sums() == [wrong]
+    store.recount([wrong])
+    store.db.execute("update sums set session = 999 where session = ?", (wrong,))  # type: ignore[attr-defined]
+    assert store.wrong_sums() == [wrong, 999], "what is left of a session that is not there"
+    store.recount([wrong, 999])
+    assert store.wrong_sums() == []
 
 
 def test_a_copy_that_is_made_again_has_the_sums_of_its_calls_and_no_others(store: Store, tmp_path: Path) -> None:

@@ -274,8 +274,11 @@ def _wrong_sums(exam: Exam, session: int, uid: str, made: dict[str, Any]) -> Ite
 
 def check_ledger(exam: Exam) -> Iterator[Finding]:
     """What reports add up are the sums of the calls."""
+    ((number,),) = exam.store.rows("select count(*) from sessions")
+    exam.expect(number, number)
     for session in exam.store.wrong_sums():
         yield Finding(f"{exam.uid(session)}: its use is not the sum of its calls", (("sums", session),))
+    exam.step(number)
 
 
 def check_digests(exam: Exam) -> Iterator[Finding]:
