@@ -76,6 +76,7 @@ def as_lines(found: list[Pattern], names: dict[str, str]) -> list[str]:
     head, *rows = table(columns, least=LEAST)
     lines = [paint(head, "dim")]
     for pattern, row in zip(found, rows, strict=True):
-        some = [f"{names[uid]}#{seq}" for uid, seq in map(query.split_name, examples(pattern))]
+        places = map(query.split_name, examples(pattern))
+        some = [names[uid] if seq is None else f"{names[uid]}#{seq}" for uid, seq in places]
         lines += [row, paint(f"          e.g. {' '.join(some)}", "dim")]
     return lines
