@@ -169,6 +169,15 @@ def test_a_block_comes_and_goes_to_the_byte(run: Run, tmp_path: Path, shelf: She
     assert (file.read_bytes() if file.exists() else None) == text
 
 
+def test_where_there_is_no_block_to_take_out_that_is_said(run: Run, tmp_path: Path, shelf: Shelf) -> None:
+    shelf.put(lesson(status="approved"))
+    file = tmp_path / "AGENTS.md"
+    file.write_text("one\n")
+    result = run("lessons", "render", str(file), "--remove")
+    assert (result.exit_code, file.read_text()) == (0, "one\n")
+    assert "there is no block of runlore in it" in result.stderr
+
+
 def test_what_was_changed_around_a_block_stays(run: Run, tmp_path: Path, shelf: Shelf) -> None:
     file = tmp_path / "AGENTS.md"
     file.write_text("one\n")

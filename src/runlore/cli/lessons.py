@@ -280,13 +280,18 @@ def render(file: Path, repo: str | None, limit: int, is_removed: bool, yes: bool
     def change(receipt: Any) -> Any:
         return remove(file, receipt) if is_removed else upsert(file, made, receipt)
 
-    write_block(file, [one.id for one in told], change, setting, yes, dry_run, is_json)
+    unchanged = "there are no lessons that may be told here; `runlore lessons list --all` says why"
+    if told or is_removed:
+        why = "there is no block of runlore in it" if is_removed else "it has them already"
+        unchanged = f"nothing to change in {one_line(str(file))}: {why}"
+    write_block(file, [one.id for one in told], change, setting, yes, dry_run, is_json, unchanged=unchanged)
     if told and not is_json:
         note(f"every session that reads it pays about {tokens(made):,} tokens for {count(len(told), 'lesson')}")
 
 
 def write_block(
-    file: Path, ids: list[str], change: Callable[..., Any], setting: settings.Config, yes: bool, dry_run: bool, is_json: bool
+    file: Path, ids: list[str], change: Callable[..., Any], setting: settings.Config, yes: bool, dry_run: bool, is_json: bool,
+    *, unchanged: str,
 ) -> None:  # fmt: skip
     from .. import _settings as files
     from ._integrate import RECEIPTS, Unasked, clean_diff, colored
@@ -313,4 +318,4 @@ def write_block(
     if is_json:
         write_json({"file": str(file), "changed": not made.is_empty, "dry_run": dry_run, "lessons": ids, "diff": lines})
     elif made.is_empty:
-        note("nothing to change" if ids else "there are no lessons that may be told here; `runlore lessons list` says why")
+        note(unchanged)
