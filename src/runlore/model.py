@@ -295,6 +295,11 @@ class Session(_Value, frozen=True, kw_only=True):
     evicted_at: datetime | None = None
     schema_version: int = SCHEMA_VERSION
 
+    @property
+    def called(self) -> str | None:
+        """What it is shown as: the name that somebody gave it, else its own title."""
+        return self.name or self.title
+
     def __post_init__(self) -> None:
         uid = make_uid(self.flavor, self.native_session_id)
         if self.outcome not in OUTCOMES:

@@ -75,7 +75,7 @@ def _latest(store: Store, of: str) -> str:
 
 def _choice(store: Store, uids: Sequence[str]) -> str:
     """A few sessions by the ids that tell them apart, with their titles."""
-    titles = {uid: get(store, uid).title or "" for uid in uids[:CHOICE]}
+    titles = {uid: get(store, uid).called or "" for uid in uids[:CHOICE]}
     some = [f"{name} ({titles[uid][:TITLE]})" if titles[uid] else name for uid, name in names(store, list(titles)).items()]
     return ", ".join(some) + (" or others" if len(uids) > CHOICE else "")
 

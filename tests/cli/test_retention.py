@@ -218,6 +218,8 @@ def test_marks_are_shown_chosen_by_and_taken_back(run: Run, stored: Path) -> Non
     }  # fmt: skip
     [one] = json.loads(run("ls", "--text", "#hard", "--json").stdout)
     assert (one["uid"], one["title"]) == ("toy:alpha", "The build")
+    assert run("show", "alpha").stdout.startswith("The build\n")
+    assert run("export", "alpha").stdout.startswith("# The build\n")
     assert json.loads(run("ls", "--text", "#soft", "--json").stdout) == []
     assert [one["uid"] for one in json.loads(run("ls", "--text", "#pinned", "--json").stdout)] == ["toy:alpha"]
     run("mark", "alpha", "--unpin", "--untag", "hard", "--name", "", "--note", "")

@@ -16,6 +16,7 @@ from runlore import config as settings
 from runlore import pipeline
 from runlore.config import Config
 from runlore.store import open_store
+from runlore.store.retention import Marks
 from runlore.web.session import PART
 from tests.toy import Toy, line
 from tests.web.conftest import SHOP, Client, serving
@@ -135,6 +136,13 @@ def test_a_session_that_grew_is_read_anew(long: Config, home: Path) -> None:
         with closing(open_store(long.store)) as store:
             pipeline.sync(store, long)
         assert len(json.loads(client.get("/x/parts/toy:long"))["parts"]) == 5
+
+
+def test_the_page_of_a_session_has_the_name_that_somebody_gave_it(long: Config) -> None:
+    with closing(open_store(long.store)) as store:
+        store.mark("toy:long", Marks(name="The long one"))
+    with serving() as client:
+        assert "<h1>The long one</h1>" in client.get("/s/toy:long")
 
 
 def test_a_session_can_be_taken_from_its_page(client: Client) -> None:

@@ -70,7 +70,7 @@ class SessionName(click.ParamType):
             with open_store() as (store, _):
                 if begin:
                     uids = store.find(begin, limit=30)
-                    titles = {uid: session.title for uid in uids if (session := store.session(uid))}
+                    titles = {uid: session.called for uid in uids if (session := store.session(uid))}
                 else:
                     titles = {line.uid: line.title for line in store.sessions(Filter(), limit=30)}
         except RunloreError:  # No store, no names: a completion has nobody to complain to.

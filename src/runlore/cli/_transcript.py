@@ -69,7 +69,7 @@ def _render(script: Transcript, view: View) -> Iterator[str]:
 
 def head(script: Transcript) -> Iterator[str]:
     session = script.session
-    yield paint(fit(one_line(session.title) or "(no title)", screen()[0]), "bold")
+    yield paint(fit(one_line(session.called) or "(no title)", screen()[0]), "bold")
     yield from within([(session.session_uid, "cyan"), *((one_line(part), "") for part in where(session) if part)], script)
     if session.cwd:
         yield one_line(session.cwd)

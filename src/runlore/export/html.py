@@ -41,7 +41,7 @@ def html(taken: Taken, *, pictures: bool = False) -> Iterator[str]:
 
     own = {"folds": False, "link": link, "picture_url": picture_url, "picture_names": images.named if pictures else lambda _: []}
     head = made.get_template("file.html").render(
-        session=session, taken=taken, title=clean(session.title or ""), repo=clean(session.repo or ""), style=style, hash=hashed
+        session=session, taken=taken, title=clean(session.called or ""), repo=clean(session.repo or ""), style=style, hash=hashed
     )
     before, after = head.split("<!-- blocks -->")
     yield before

@@ -24,7 +24,7 @@ def markdown(taken: Taken, *, head: bool = True) -> Iterator[str]:
 
 def _head(taken: Taken) -> Iterator[str]:
     session = taken.outline.session
-    yield f"# {taken.clean(one_line(session.title)) or session.session_uid}\n\n"
+    yield f"# {taken.clean(one_line(session.called)) or session.session_uid}\n\n"
     facts = {
         "session": f"`{session.session_uid}`",
         "repository": taken.clean(one_line(session.repo)),

@@ -39,7 +39,7 @@ def session_head(session: Session, children: Iterable[SessionLine]) -> str:
     ]
     lines = [
         f"session {line(session.session_uid, 200)}",
-        f"title: {line(session.title)}" if session.title else "",
+        f"title: {line(session.called)}" if session.called else "",
         "  ".join(part for part in where if part),
         f"folder: {line(session.cwd, 200)}" if session.cwd else "",
         f"{_time(session.started_at)} to {_time(session.ended_at)}",
