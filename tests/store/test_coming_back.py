@@ -248,3 +248,17 @@ def test_of_several_sessions_in_one_source_only_what_goes_on_comes_back(store: S
     assert [event.seq for event in store.events("toy:a")] == [0, 1]
     assert digest(store, "toy:a").kinds == {"user_msg": 2}
     assert doctor.examine(store, config, full=True).ok
+
+
+def test_no_records_are_kept_behind_those_that_have_left(store: Store, config: Config, root: Path, sync: Callable[[], object]) -> None:
+    (number,) = (state.number for state in store.sources().values())
+    for name in ("s2", "s3"):
+        with (root / "s1.jsonl").open("ab") as out:
+            out.write(line(s=name, id=name, text="something else", at=30))
+        sync()
+        assert session(store).evicted_at is not None
+        assert store.kept_count(number) == 0
+        assert doctor.examine(store, config, full=True).ok
+    store.bring_back([UID])
+    sync()
+    assert store.kept_count(number) == 7

@@ -344,7 +344,8 @@ class Writer(Sources, Ledger):
     # ── rows ─────────────────────────────────────────────────────────────────────────────────────────────────────────
     def _put_rest(self, source: int, batch: Batch, *, keep: bool) -> None:
         if keep:
-            self.db.executemany(PUT_RECORDS, ((source, *record) for record in batch.records))
+            if self._has_records_before(source, batch):
+                self.db.executemany(PUT_RECORDS, ((source, *record) for record in batch.records))
             self.db.executemany(
                 "insert or ignore into skips values (?, ?, ?)", ((source, skip.offset, skip.reason) for skip in batch.skips)
             )
@@ -366,6 +367,14 @@ class Writer(Sources, Ledger):
                 msgspec.json.encode(totals).decode(), format_time(datetime.now(UTC)), batch.is_gone, source,
             ),
         )  # fmt: skip
+
+    def _has_records_before(self, source: int, batch: Batch) -> bool:
+        """Whether those that come before are kept. Without them, as when they have left, nothing could be derived from these."""
+        first = batch.records[0][0] if batch.records else 0
+        if not first:
+            return True
+        row = self._one("select first + count from records where source = ? and first <= ? order by first desc limit 1", (source, first))
+        return row is not None and int(row[0]) >= first
 
     # ── sources read again ───────────────────────────────────────────────────────────────────────────────────────────
     def rewrite(self, source: int, batches: Iterable[Batch]) -> Put:
