@@ -262,3 +262,17 @@ def test_no_records_are_kept_behind_those_that_have_left(store: Store, config: C
     store.bring_back([UID])
     sync()
     assert store.kept_count(number) == 7
+
+
+def test_what_goes_before_it_is_brought_back_is_nothing_to_complain_about(
+    store: Store, config: Config, root: Path, sync: Callable[[], object]
+) -> None:
+    (root / "s1.jsonl").rename(root / "s1.old")
+    assert store.bring_back([UID]) == [UID]
+    sync()
+    assert session(store).evicted_at is not None
+    assert doctor.examine(store, config, full=True).ok
+    (root / "s1.old").rename(root / "s1.jsonl")
+    sync()
+    assert (session(store).evicted_at, errors(store)) == (None, KNOWN)
+    assert doctor.examine(store, config, full=True).ok

@@ -330,7 +330,8 @@ def check_sources(exam: Exam) -> Iterator[Finding]:
     for number, state in exam.each(list(exam.sources.items())):
         path, at, now = state.source.path, state.position, how_it_is(state)
         adapter = adapter_of(state)
-        if state.adapter_version == DAMAGED:
+        # What was to come back when its source went stays as it is known, and comes back with it.
+        if state.adapter_version == DAMAGED and not (state.is_evicted and state.missing_at is not None):
             yield Finding(f"{path}: is to be derived again; run `runlore sync`", (("derive", number),))
             continue
         if now != "same" and state.problem != LEFT_OUT:
