@@ -413,6 +413,11 @@ def test_whatever_is_redacted_was_a_suspect_in_the_undecoded_line(value: Any, as
         assert 1 in shared.suspects([b'{"clean":1}', line.encode("utf-8", "surrogatepass"), b'{"clean":2}'])
 
 
+@pytest.mark.parametrize("lead", ["glc_", "glsa_", "t1.9eu", "dapi"])
+def test_of_a_token_with_an_end_that_need_not_be_there_nothing_stays(redactor: Redactor, lead: str) -> None:
+    assert re.fullmatch(r"key \[redacted:\w+:\w{6}\] end", redactor.text(f"key {lead}{'0a1b2c3d' * 12} end"))
+
+
 @given(st.sampled_from([make("ghp_<a36>"), "password=Zk29xqPLm", 'say "token": "a8Kd02jfLq91"']), st.integers(0, 200))
 @thorough
 def test_a_letter_written_as_an_escape_does_not_hide_a_secret(text: str, where: int) -> None:

@@ -10,7 +10,7 @@ only where that keeps many lines out: all gates run as one automaton, and the st
 
 import msgspec
 
-RULES_VERSION = 2  # Raised when what is found changes: stored text made by older rules can then be told apart.
+RULES_VERSION = 3  # Raised when what is found changes: stored text made by older rules can then be told apart.
 
 
 class Rule(msgspec.Struct, frozen=True):
@@ -353,7 +353,9 @@ def _shapes() -> tuple[Rule, ...]:
     for row in _SHAPES.split("\n")[1:-1]:
         kind, lead, body, *rest = row.split()
         alphabet, least = _ALPHABETS[body[0]], int(body[1:])
-        pattern = f"{lead}[{alphabet}]{{{least}}}{rest[0]}" if rest else f"{lead}[{alphabet}]{{{least},}}"
+        # With an end that need not be there, what comes before it may be longer: else the rest of a long token would stay.
+        is_exact = rest and not rest[0].endswith(")?")
+        pattern = f"{lead}[{alphabet}]{{{least}{'' if is_exact else ','}}}{''.join(rest)}"
         gate_lead, gate_alphabet = lead.replace("/", r"\\*/"), alphabet.replace("/", r"/\\")
         gate_rest = rest[0] if rest and least <= _GATED else ""
         rules.append(Rule(kind, pattern, gate=f"{gate_lead}[{gate_alphabet}]{{{min(least, _GATED)}}}{gate_rest}"))
