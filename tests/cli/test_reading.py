@@ -88,6 +88,7 @@ def test_ls_tells_of_the_subagents_that_it_leaves_out(run: Run, stored: Path, mo
     )
     run("sync")
     assert "1 of 2 sessions (3 subagents: --all-subagents); --all" in run("ls", "-n", "1").stderr
+    assert "2 sessions and 3 subagents are stored" in run("ls", "--repo", "nowhere").stderr
     assert "1 of 5 sessions; --all" in run("ls", "-n", "1", "--all-subagents").stderr
 
 

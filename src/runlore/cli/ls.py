@@ -74,7 +74,9 @@ def explain_nothing(store: Store, is_json: bool) -> None:
 
         raise NotFound(EMPTY)
     if not is_json:
-        note(f"no session matches; {count(total, 'session')} are stored, `runlore ls` shows the latest")
+        sessions = store.count(Filter())
+        below = f" and {count(total - sessions, 'subagent')}" if total > sessions else ""
+        note(f"no session matches; {count(sessions, 'session')}{below} are stored, `runlore ls` shows the latest")
 
 
 def as_table(store: Store, lines: list[SessionLine], *, is_whole: bool = False) -> list[str]:
