@@ -199,6 +199,14 @@ def test_each_session_that_would_be_lost_is_named_however_many_there_are(run: Ru
     assert shown.count("NOT ANALYZED") == 30
 
 
+def test_days_may_be_told_as_elsewhere(run: Run, stored: Path) -> None:
+    told = [run("evict", "--older-than", word, "--json") for word in ("1", "1d")]
+    assert [result.exit_code for result in told] == [0, 0]
+    assert told[0].stdout == told[1].stdout
+    wrong = run("evict", "--older-than", "soon")
+    assert (wrong.exit_code, "'soon' is not a number of days" in wrong.stderr) == (2, True)
+
+
 def test_over_the_hard_budget_a_sync_takes_nothing_in_and_says_so(run: Run, stored: Path) -> None:
     (config.load().home / "config.toml").write_text('[retain]\nhard = "1 kB"\n')
     with (stored / "alpha.jsonl").open("ab") as file:

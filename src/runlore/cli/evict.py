@@ -8,6 +8,7 @@ it. A session stays in every list and report, is found by its digest, and can be
 from __future__ import annotations
 
 import os
+import re
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -43,10 +44,22 @@ class Bytes(click.ParamType):
             raise click.BadParameter(str(error)) from None
 
 
+class Days(click.ParamType):
+    """`90`, or `90d` as other commands take it."""
+
+    name = "days"
+
+    def convert(self, word: str) -> int:
+        found = re.fullmatch("([1-9][0-9]{0,4})d?", word)
+        if found is None:
+            raise click.BadParameter(f"{word!r} is not a number of days: try 90")
+        return int(found[1])
+
+
 @click.command(help=__doc__)
 @click.argument("sessions", nargs=-1, type=SessionName())
 @click.option("--soft", type=Bytes(), metavar="SIZE", help="Until the store takes so much: 5 GB.")
-@click.option("--older-than", "days", type=click.IntRange(1), metavar="DAYS", help="What ended so long ago.")
+@click.option("--older-than", "days", type=Days(), metavar="DAYS", help="What ended so long ago.")
 @click.option("--force-unanalyzed", "is_forced", is_flag=True, help="Also what no digest covers: that is lost.")
 @click.option("--back", "is_back", is_flag=True, help="Bring the named sessions back from their transcripts.")
 @click.option("--yes", is_flag=True, help="Do it.")
