@@ -35,6 +35,7 @@ def test_what_went_wrong_is_told_with_evidence_and_advice() -> None:
     assert "slow step in 3 sessions" in markdown(made)
     assert made.usd == pytest.approx(sum(case.usd for case in fleet(2, 40, {"slow_step": [1, 5, 9], "edit_churn": [2, 6]})), abs=0.001)
     assert len(made.done) == 20
+    assert all("What was done: the 20 largest of 40" in made_of(made) for made_of in (markdown, html))
 
 
 def test_a_lesson_is_the_advice_where_there_is_one() -> None:
@@ -65,6 +66,18 @@ def test_what_stopped_got_better_unless_nobody_worked() -> None:
     nobody = look_back([], fleet(1, 40, {"retry_storm": [3, 9]}), [], [], since="2026-01-08", until="2026-01-15")
     assert (nobody.better, nobody.sessions, nobody.now) == ([], 0, None)
     assert "0 sessions" in markdown(nobody)
+
+
+def test_what_a_subagent_took_counts_where_its_session_does() -> None:
+    first, second, *_ = fleet(2, 4, {})
+    below = msgspec.structs.replace(second, uid="toy:below", root=first.uid, is_subagent=True, usd=2.0, tokens=500)
+    with_it = look_back([first, below], [], [], [], since="2026-01-08", until="2026-01-15")
+    assert (with_it.sessions, with_it.tokens) == (1, first.tokens + 500)
+    assert "1 session (" in markdown(with_it)
+    idle = msgspec.structs.replace(first, digest=msgspec.structs.replace(first.digest, quality="trivial"))
+    without = look_back([idle, below], [], [], [], since="2026-01-08", until="2026-01-15")
+    assert (without.sessions, without.usd, without.tokens) == (0, 0, 0)
+    assert "0 sessions, 0.00 USD, 0 tokens." in markdown(without)
 
 
 def test_less_work_is_not_better_work() -> None:

@@ -13,6 +13,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from .._text import one_line
+from .._words import count
 from ..lessons.measure import Snapshot
 from ..lessons.retro import Better, Retro, SkillSeen, Suggestion
 
@@ -49,6 +50,7 @@ def html(made: Retro) -> str:
             made=made,
             title=_title(made),
             tiles=list(_tiles(made)),
+            done=_done(made),
             repos=list(by_repo.items()),
             beside=list(_beside(made.before, made.now)),
             style=style,
@@ -82,13 +84,19 @@ def _title(made: Retro) -> str:
 def _sum(made: Retro) -> str:
     ends = ", ".join(f"{number} {outcome}" for outcome, number in made.outcomes.items())
     where = ", ".join(f"{repo} {number}" for repo, number in made.repos.items())
-    return f"{made.sessions} sessions ({ends or 'none'}), {made.usd:.2f} USD, {made.tokens:,} tokens. {where}".strip()
+    told = f"{count(made.sessions, 'session')} ({ends})" if ends else count(made.sessions, "session")
+    return f"{told}, {made.usd:.2f} USD, {made.tokens:,} tokens. {where}".strip()
+
+
+def _done(made: Retro) -> str:
+    """The heading of what was done: it says when that is not all."""
+    return "What was done" if len(made.done) == made.sessions else f"What was done: the {len(made.done)} largest of {made.sessions:,}"
 
 
 def _parts(made: Retro) -> Iterator[tuple[str, list[tuple[str, str]]]]:
     """What is said, by heading: a text, and what it rests on. What there is nothing of is left out."""
     parts = [
-        ("What was done", [(f"{one.what or '(no title)'}: {one.outcome}, {one.usd:.2f} USD", one.uid) for one in made.done]),
+        (_done(made), [(f"{one.what or '(no title)'}: {one.outcome}, {one.usd:.2f} USD", one.uid) for one in made.done]),
         ("What went wrong most", [_told(one) for one in made.wrong]),
         *(
             (f"Suggestions for {repo or 'no repository'}", _of_repo(made, repo))

@@ -135,14 +135,17 @@ def look_back(
     # What was approved last, so that it takes the place of what is only proposed.
     known = [lesson for status in ("proposed", "approved") for lesson in lessons if lesson.status == status and lesson.resolution]
     old = [case for case in earlier if case.is_work and not case.is_subagent]
+    # What a subagent took counts with the session it belongs to, so not where that one is no work.
+    idle = {case.root for case in cases if not case.is_subagent} - {case.root for case in main}
+    paid = [case for case in work if not (case.is_subagent and case.root in idle)]
     return Retro(
         since=since,
         until=until,
         sessions=len(main),
         repos=dict(Counter(case.repo or "(none)" for case in main).most_common()),
         outcomes=dict(Counter(case.digest.outcome for case in main).most_common()),
-        usd=round(sum(case.usd for case in work), 4),
-        tokens=sum(case.tokens for case in work),
+        usd=round(sum(case.usd for case in paid), 4),
+        tokens=sum(case.tokens for case in paid),
         now=snapshot("now", main) if main else None,
         before=snapshot("before", old) if old else None,
         done=_done(main),
