@@ -276,3 +276,23 @@ def test_what_goes_before_it_is_brought_back_is_nothing_to_complain_about(
     sync()
     assert (session(store).evicted_at, errors(store)) == (None, KNOWN)
     assert doctor.examine(store, config, full=True).ok
+
+
+@pytest.mark.parametrize("names", [("b1", "b2"), (None, None)], ids=["named", "nameless"])
+def test_a_rewritten_source_takes_nothing_from_its_sessions_that_are_still_there(
+    store: Store, config: Config, root: Path, toy: Toy, names: tuple[str | None, str | None]
+) -> None:
+    first, second, third = (line(s="b", text=text, at=n, **({"id": name} if name else {})) for n, (name, text) in enumerate(
+        [(names[0], "one"), (names[1], "two"), ("b3", "three")]
+    ))  # fmt: skip
+    file = root / "many.jsonl"
+    file.write_bytes(line(s="a", id="a1", text="first", at=1) + first + second)
+    pipeline.sync(store, config, quiet_s=LATER, workers=0)
+    let_go(store, ["toy:a"])
+    file.write_bytes(line(s="a", id="a1", text="first", at=1) + third)
+    for _ in range(2):
+        pipeline.sync(store, config, quiet_s=LATER, workers=0)
+        assert sorted(store.bodies("toy:b").values()) == ["one", "three", "two"]
+        assert (session(store, "toy:b").events, digest(store, "toy:b").kinds) == (3, {"user_msg": 3})
+        assert digest(store, "toy:a").kinds == {"user_msg": 1}
+        assert doctor.examine(store, config, full=True).ok

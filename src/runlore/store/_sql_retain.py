@@ -138,13 +138,15 @@ class Evictor(Forgetter):
 
     def return_whole(self, source: int, batches: Iterable[Batch], *, is_proved: bool) -> Put | None:
         cut = (
-            "select distinct s.session, s.block, s.tally from streams s join events e on e.session = s.session"
-            f" and e.seq between s.block * {BLOCK} and (s.block + 1) * {BLOCK} - 1 where s.source = ? and e.flags & ? = ?"
+            "select 1 from streams s join events e on e.session = s.session"
+            f" and e.seq between s.block * {BLOCK} and (s.block + 1) * {BLOCK} - 1 where s.source = ? and e.flags & ? = ? limit 1"
         )
-        if self._all(cut, (source, CUT | GONE, CUT | GONE)):
+        if self._one(cut, (source, CUT | GONE, CUT | GONE)):
             return None
         wanted: set[tuple[int, int]] = set()
-        for session, block, tally in [] if is_proved else self._all(cut, (source, CUT, CUT)):
+        # Also of its sessions that are still there: what they lack afterwards would be lost.
+        told = "select session, block, tally from streams where source = ?"
+        for session, block, tally in [] if is_proved else self._all(told, (source,)):
             sql = "select hash, seq from natives where session = ? and seq between ? and ?"
             known = self._all(sql, (session, block * BLOCK, (block + 1) * BLOCK - 1))
             if len({seq for _, seq in known}) < msgspec.msgpack.decode(tally, type=Tally).events:
