@@ -180,4 +180,4 @@ def test_a_digest_of_older_rules_says_so() -> None:
 
     data = {"session_uid": "toy:1", "covers": {"last_seq": 0, "content_hash": "h"}}
     told = ["\n".join(render(Digest.from_dict({**data, "version": DIGEST_VERSION - older}))) for older in (1, 0)]
-    assert ["older rules" in text for text in told] == [True, False]
+    assert ["older rules; `runlore evict --back toy:" in text for text in told] == [True, False]

@@ -45,7 +45,8 @@ def render(digest: Digest, cwd: str | None = None) -> Iterator[str]:
         yield paint(f"up to #{digest.before.covers.last_seq} as it was known when the text left; the rest came since", "dim")
     if digest.version < DIGEST_VERSION:
         yield ""
-        yield paint("made by older rules, and nothing is left to make it again from", "dim")
+        back = f"runlore evict --back {digest.session_uid}"
+        yield paint(f"made by older rules; `{back}` makes it again while its transcript is there", "dim")
 
 
 def _most(counts: dict[str, int]) -> list[tuple[str, int]]:
@@ -64,7 +65,7 @@ def _errors(digest: Digest) -> Iterator[str]:
     if digest.errors:
         yield ""
         more = f", and {digest.cut['errors']:,} more" if "errors" in digest.cut else ""
-        yield paint(f"{count(len(digest.errors), 'error')}{more}", "bold")
+        yield paint(f"{count(len(digest.errors), 'different error')}{more}", "bold")
     for error in digest.errors:
         times = f" ({error.count} ×)" if error.count > 1 else ""
         ref = f"#{error.first_seq}"
