@@ -199,6 +199,13 @@ def test_each_session_that_would_be_lost_is_named_however_many_there_are(run: Ru
     assert shown.count("NOT ANALYZED") == 30
 
 
+def test_file_says_that_evicted_sessions_may_have_touched_it(run: Run, covered: Path) -> None:
+    assert "evicted" not in run("file", "main.py").stderr
+    run("evict", "alpha", "--yes")
+    assert "1 session was evicted, and may have touched it" in run("file", "main.py").stderr
+    assert "evicted" not in run("file", "main.py", "--json").stderr
+
+
 def test_days_may_be_told_as_elsewhere(run: Run, stored: Path) -> None:
     told = [run("evict", "--older-than", word, "--json") for word in ("1", "1d")]
     assert [result.exit_code for result in told] == [0, 0]

@@ -45,6 +45,8 @@ def command(ctx: click.Context, path: str, limit: int, is_json: bool) -> None:
             explain(answer, path)
         else:
             explain_nothing(store, path)
+        if not is_json:
+            explain_evicted(store)
     if not answer.found:
         ctx.exit(1)
 
@@ -113,6 +115,14 @@ def explain_nothing(store: Store, path: str) -> None:
     if folder not in ("", "*", "."):
         note(f"`runlore file '*/{name}'` finds any file of that name")
     note(f"`runlore search '\"{name}\"'` finds the name in any text, also of a shell")
+
+
+def explain_evicted(store: Store) -> None:
+    """What a session did to a file is seen in its events, and of one that was evicted few are left."""
+    ((number,),) = store.rows("select count(*) from sessions where evicted_at is not null")
+    if number:
+        left = f"{count(number, 'session')} {'was' if number == 1 else 'were'} evicted, and may have touched it more often than this"
+        note(paint(f"{left}; `runlore evict --back ID` brings one back", "dim", sys.stderr))
 
 
 def explain(answer: trace.FileAnswer, path: str) -> None:
