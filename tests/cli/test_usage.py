@@ -142,7 +142,7 @@ def test_a_table_fits_the_screen_and_obeys_no_transcript(
 def test_an_explanation_shows_copies_prices_and_parts(paid: Path, run: Run) -> None:
     text = run("usage", "--explain", "alpha").stdout
     assert "5 calls, 1,842 tokens, $0.01392" in text
-    assert "input 500 × 1 = 0.0005; output 1,000 × 10 = 0.01" in " ".join(text.split())
+    assert "input 500 × $1 = $0.0005; output 1,000 × $10 = $0.01 (× the price of a million)" in " ".join(text.split())
     assert "not counted: input 0, output 3: 1,497 tokens fewer; the copy with most counts" in " ".join(text.split())
     made = data(run, "--explain", "beta")
     assert [(one["key"], one["basis"]) for one in made["calls"]] == [("b2", "none")]

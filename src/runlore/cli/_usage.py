@@ -210,8 +210,8 @@ def explained_lines(one: Explained, width: int, dim: str, *, is_elsewhere: bool 
     yield f"{local(call.ts, '%Y-%m-%d %H:%M:%S')}  {one_line(call.model) or '?'}{where}  {amount}{before}"
     yield from _wrapped(figures(call), "  ", width)
     if one.parts:
-        parts = [f"{part.bucket} {part.count:,} × {part.rate / 10**6:g} = {exact(part.usd)}" for part in one.parts]
-        yield from _wrapped("; ".join(parts) + " (USD for a million, USD)", "  ", width, dim)
+        parts = [f"{part.bucket.replace('_', ' ')} {part.count:,} × ${part.rate / 10**6:g} = ${exact(part.usd)}" for part in one.parts]
+        yield from _wrapped("; ".join(parts) + " (× the price of a million)", "  ", width, dim)
     yield from _wrapped(f"price: {one_line(one.price)}", "  ", width, dim)
     for copy in one.copies:
         yield from _wrapped(f"not counted: {figures(copy.call)}: {copy.why}", "  - ", width, dim)
