@@ -205,6 +205,7 @@ def test_live_without_a_run_says_how_to_log_one(client: Client) -> None:
 # ── agents and store ─────────────────────────────────────────────────────────────────────────────────────────────────
 def test_agents_and_the_store_are_told_and_examined(client: Client) -> None:
     page = client.get("/agents")
+    assert "sessions, with subagents" in page
     assert "Claude Code" in page
     assert "81 events" in page
     assert "The store is right" in client.get("/agents/doctor")
@@ -259,7 +260,7 @@ def test_an_error_in_a_session_leads_to_its_fix_and_to_where_else_it_was_met(cli
 def test_what_would_leave_is_shown_and_nothing_does(client: Client, demo: Config) -> None:
     assert "Nothing leaves" in client.get("/agents")
     (demo.home / "config.toml").write_text("[retain]\nmax_age_days = 1\n")
-    assert "text stays 1 days" in client.get("/agents")
+    assert "text stays 1 day." in client.get("/agents")
     assert "would leave" in client.get("/agents/retention")
     assert "would leave" in client.get("/agents/retention")
 

@@ -1,6 +1,6 @@
 """Show the agents that runlore can read.
 
-Where it looks for their sessions, and how much is stored of each. With --json an array of agents (docs/json.md).
+Where it looks for their sessions, and how much is stored of each, subagents included. With --json an array of agents (docs/json.md).
 """
 
 from __future__ import annotations
