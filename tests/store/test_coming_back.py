@@ -28,6 +28,11 @@ def failing(name: str, up: str, what: str, at: int) -> bytes:
     return call + line(id=f"{name}2", up=f"{name}1", kind="tool_result", text=f"Error: {what} is missing", call=name, error=True, at=at + 1)
 
 
+def _of_first(lines: bytes) -> bytes:
+    """The same in a file of another name."""
+    return lines.replace(b"{", b'{"s": "s1", ')
+
+
 ASKED = line(id="a", text="please build it", at=0)
 FIRST = ASKED + failing("b", "a", "gear", 1) + failing("c", "b2", "wheel", 3)
 MORE = line(id="d", up="c2", text="try again", at=10) + failing("e", "d", "wheel", 11) + failing("f", "e2", "axle", 13)
@@ -295,4 +300,20 @@ def test_a_rewritten_source_takes_nothing_from_its_sessions_that_are_still_there
         assert sorted(store.bodies("toy:b").values()) == ["one", "three", "two"]
         assert (session(store, "toy:b").events, digest(store, "toy:b").kinds) == (3, {"user_msg": 3})
         assert digest(store, "toy:a").kinds == {"user_msg": 1}
+        assert doctor.examine(store, config, full=True).ok
+
+
+def test_what_was_emptied_before_it_was_evicted_is_not_asked_for_again(store: Store, config: Config, root: Path, toy: Toy) -> None:
+    def sync() -> None:
+        pipeline.sync(store, config, quiet_s=LATER, workers=0)
+
+    sync()
+    (root / "s1.jsonl").write_bytes(b"")  # What was read is no longer in it, and stays.
+    sync()
+    let_go(store, [UID])
+    (root / "more.jsonl").write_bytes(line(s="s1", id="d", text="try again", at=10) + _of_first(failing("g", "d", "axle", 20)))
+    for _ in range(2):
+        sync()
+        assert errors(store) == {**KNOWN, "Error: axle is missing": (1, 1)}
+        assert session(store).events == 8
         assert doctor.examine(store, config, full=True).ok

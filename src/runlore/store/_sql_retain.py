@@ -116,8 +116,8 @@ class Evictor(Forgetter):
         """What was evicted and has got something is back. Not before the rest of it is: other sources of it are to be read again, and
         when one of them is missing it stays evicted, for a digest of what is left would know less than the one that it has."""
         cut = (
-            "select distinct q.number, q.missing_at from events e join streams s on s.session = e.session"
-            f" and s.block = e.seq / {BLOCK} join sources q on q.number = s.source where e.session = ? and e.flags & {CUT} != 0"
+            f"select q.number, q.missing_at, max(e.flags & {GONE}) from events e join streams s on s.session = e.session and s.block = e.seq"
+            f" / {BLOCK} join sources q on q.number = s.source where e.session = ? and e.flags & {CUT} != 0 group by 1, 2"
         )
         for uid in sorted(done.sessions):
             session = self._number(uid)
@@ -132,8 +132,9 @@ class Evictor(Forgetter):
                 self.db.execute(f"{sql} where number = ?", (session,))
                 continue
             self.db.execute("update sessions set evicted_at = ? where number = ?", (now, session))
-            if all(missing is None for _, missing in others):
-                self.db.executemany("update sources set adapter_version = ? where number = ?", [(DAMAGED, other) for other, _ in others])
+            if all(missing is None and not is_gone for _, missing, is_gone in others):
+                rows = [(DAMAGED, other) for other, _, _ in others]
+                self.db.executemany("update sources set adapter_version = ? where number = ?", rows)
                 done.overtaken += len(others)
 
     def return_whole(self, source: int, batches: Iterable[Batch], *, is_proved: bool) -> Put | None:
