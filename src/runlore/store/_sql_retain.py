@@ -116,8 +116,9 @@ class Evictor(Forgetter):
         """What was evicted and has got something is back. Not before the rest of it is: other sources of it are to be read again, and
         when one of them is missing it stays evicted, for a digest of what is left would know less than the one that it has."""
         cut = (
-            f"select q.number, q.missing_at, max(e.flags & {GONE}) from events e join streams s on s.session = e.session and s.block = e.seq"
-            f" / {BLOCK} join sources q on q.number = s.source where e.session = ? and e.flags & {CUT} != 0 group by 1, 2"
+            f"select q.number, q.missing_at, max(e.flags & {GONE}) from events e"
+            f" join streams s on s.session = e.session and s.block = e.seq / {BLOCK} join sources q on q.number = s.source"
+            f" where e.session = ? and e.flags & {CUT} != 0 group by 1, 2"
         )
         for uid in sorted(done.sessions):
             session = self._number(uid)
