@@ -45,6 +45,7 @@ def cases(store: Store, config: Config, chosen: Filter) -> list[Case]:
                     uid=line.uid,
                     digest=digest,
                     agent=line.agent,
+                    title=line.title or "",
                     repo=line.repo,
                     root=roots[line.uid],
                     is_subagent=line.relation == "subagent",

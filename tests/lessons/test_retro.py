@@ -80,6 +80,12 @@ def test_what_a_subagent_took_counts_where_its_session_does() -> None:
     assert "0 sessions, 0.00 USD, 0 tokens." in markdown(without)
 
 
+def test_a_session_is_told_by_the_name_that_people_know_it_by() -> None:
+    case = msgspec.structs.replace(fleet(2, 1, {})[0], title="The big one")
+    made = look_back([case], [], [], [], since="2026-01-08", until="2026-01-15")
+    assert [one.what for one in made.done] == ["The big one"]
+
+
 def test_less_work_is_not_better_work() -> None:
     for sessions, better in ((8, []), (30, ["make deploy"])):
         made = look_back(fleet(2, sessions, {"retry_storm": [1]}), BEFORE, [], [], since="2026-01-08", until="2026-01-15")

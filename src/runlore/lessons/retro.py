@@ -167,7 +167,7 @@ def _done(main: Iterable[Case]) -> list[Done]:
         Done(
             uid=case.uid,
             repo=case.repo,
-            what=one_line(case.digest.title or case.digest.goal or "")[:160],
+            what=one_line(case.title or case.digest.title or case.digest.goal or "")[:160],
             outcome=case.digest.outcome,
             usd=round(case.usd, 4),
         )

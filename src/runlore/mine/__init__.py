@@ -37,6 +37,8 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     uid: str
     digest: Digest
     agent: str
+    title: str = ""
+    """As people know it: the name that somebody gave it, else its own title."""
     repo: str | None = None
     root: str = ""
     """The session that it goes back to, as a fork, a continuation or a subagent, or that it has an event in common with; itself where
