@@ -254,6 +254,20 @@ def test_the_title_is_the_best_that_was_given_and_the_latest_of_those() -> None:
     assert title(*prompts, {"type": "summary", "summary": "of this", "leafUuid": uuid(2)}) == ("of this", 2)
 
 
+@pytest.mark.parametrize(
+    ("prompt", "title"),
+    [
+        ("Implement the following plan:\n\n# Cache the index\n\nIt is slow.", "Cache the index"),
+        ("Look at this:", "Look at this:"),
+        ("Plan how the libraries come into the repository. What is known:\n\n## Layout\nThree packages", None),
+        ("Make the components of the shop in the folder components:\n1. Basket - what is in it\n2. Total", None),
+    ],
+)
+def test_a_first_line_is_passed_over_for_a_title_only_when_all_it_does_is_announce(prompt: str, title: str | None) -> None:
+    (facts,) = read(user(1, prompt)).facts.values()
+    assert facts.title == (title or prompt.partition("\n")[0])
+
+
 def test_overflow_is_only_read_from_its_own_folder(tmp_path: Path) -> None:
     folder = tmp_path / "-home-me"
     (folder / SESSION / "tool-results").mkdir(parents=True)
@@ -321,6 +335,20 @@ def test_the_reply_that_ends_a_turn_is_marked() -> None:
         assistant(1, text), assistant(2, text, message={"stop_reason": "end_turn"}), assistant(3, text, message={"stop_reason": 7})
     )
     assert [event.native for event in found.events] == ["assistant", "assistant/end_turn", "assistant"]
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("[[ ## user_query ## ]]\n\nWhat is new?\nTell me.", "What is new?"),
+        ("[[ ## user_query ## ]]", "[[ ## user_query ## ]]"),
+        ("[[ ## user_query ## ]]\n", "[[ ## user_query ## ]]"),
+        ("[[ ## user_query ## ]] What is new?", "[[ ## user_query ## ]] What is new?"),
+        ("[[ -f setup.py ]]\necho yes", "[[ -f setup.py ]]"),
+    ],
+)
+def test_the_name_of_a_field_in_a_filled_in_prompt_is_no_summary(text: str, line: str) -> None:
+    assert _tools.one_line(text) == line
 
 
 def test_a_summary_is_one_line_and_not_cut_within_a_word() -> None:

@@ -33,6 +33,8 @@ def cap(text: str) -> str:
 _ESCAPES = re.compile(r"\x1b\[[0-9;:?<=>]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[@-Z\\-_]|\x1b")
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]+")
 _WORD = re.compile(r"\w")
+_FIELD = re.compile(r"\[\[ ## \w{1,40} ## \]\][ \t\r]{0,9}\n")
+"""A line with which programs that fill in prompts (DSPy) name what comes next."""
 
 
 def one_line(text: str) -> str:
@@ -42,7 +44,8 @@ def one_line(text: str) -> str:
     """
     end = text.find("\n", 0, LONGEST_LINE + 1)
     start = 0
-    if not text[:1].isalnum() and (found := _WORD.search(text, 0, 2000)):
+    field = _FIELD.match(text) if text.startswith("[[") else None
+    if not text[:1].isalnum() and (found := _WORD.search(text, field.end() if field else 0, 2000)):
         start = text.rfind("\n", 0, found.start()) + 1
         end = text.find("\n", found.start(), start + LONGEST_LINE + 1)
     line = text[start : end if end >= 0 else start + LONGEST_LINE + 1].strip()

@@ -36,7 +36,7 @@ OVERFLOW_BYTES = 8 << 20
 class Adapter(JsonLines):
     name = "claude"
     label = "Claude Code"
-    version = 4
+    version = 5
     roots: tuple[str, ...] = (
         "$CLAUDE_PROJECTS_DIR",
         "$CLAUDE_CONFIG_DIR/projects",

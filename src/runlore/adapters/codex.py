@@ -57,7 +57,7 @@ class Named(msgspec.Struct, gc=False):
 class Adapter(Documents):
     name = "codex"
     label = "Codex"
-    version = 5
+    version = 6
     roots: tuple[str, ...] = ("$CODEX_SESSIONS_DIR", "$CODEX_HOME", "~/.codex")
     command: str | None = "codex"
 

@@ -42,7 +42,7 @@ _DOCUMENT = re.compile(r"session_(.+)_\d+\.json\Z")
 class Adapter(Documents):
     name = "copilot_cli"
     label = "GitHub Copilot CLI"
-    version = 3
+    version = 4
     lacks = ("tokens of the input of a run that was killed",)
     roots: tuple[str, ...] = ("$COPILOT_HOME", "$XDG_STATE_HOME/.copilot", "~/.copilot")
 

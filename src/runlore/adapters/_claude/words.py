@@ -58,6 +58,7 @@ _PLACE = re.compile(r'[^"\r\n]{0,4096}')
 _PLACE_IN_JSON = re.compile(r'(?:[^"\\\r\n]|\\[^nr"]){0,4096}')
 _NAME_CHARACTERS = string.ascii_letters + string.digits + "._-"
 LONGEST_NAME = 200  # Of a model, or of a request.
+LONGEST_LEAD_IN = 40  # `Implement the following plan:`
 LARGEST = 1 << 40  # A larger count is damage. The sum over a million events still fits a database column.
 
 _USER_MODIFIED = re.compile(rb'"userModified"\s*:\s*true')
@@ -82,9 +83,10 @@ def local_id(session: str, name: str) -> str:
 
 
 def heading(text: str) -> str:
-    """What a session that begins with this prompt is called: its first line, or the next where that only announces it."""
+    """What a session that begins with this prompt is called: its first line, or the next where that only announces it. A long line says
+    itself what is asked, and what follows are the details."""
     line = one_line(text)
-    if not line.endswith(":"):
+    if not line.endswith(":") or len(line) > LONGEST_LEAD_IN:
         return line
     return one_line(text.partition(line)[2]).lstrip("#*->0123456789. ") or line
 
