@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from runlore import config as settings
-from runlore import doctor, pipeline, recurring
+from runlore import doctor, pipeline, prepare, recurring
 from runlore.config import Config
 from runlore.evicting import let_go
 from runlore.model import Digest, Session
@@ -316,4 +316,20 @@ def test_what_was_emptied_before_it_was_evicted_is_not_asked_for_again(store: St
         sync()
         assert errors(store) == {**KNOWN, "Error: axle is missing": (1, 1)}
         assert session(store).events == 8
+        assert doctor.examine(store, config, full=True).ok
+
+
+def test_a_source_that_is_read_anew_in_parts_may_come_to_a_session_in_a_later_one(
+    store: Store, config: Config, root: Path, toy: Toy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prepare, "BATCH_BYTES", 1)
+    file = root / "many.jsonl"
+    file.write_bytes(line(s="a", id="a1", text="one", at=1) + line(s="b", id="b1", text="two", at=2))
+    pipeline.sync(store, config, quiet_s=LATER, workers=0)
+    file.write_bytes(b"".join(line(s=name[0], id=name, text=name, at=n) for n, name in enumerate(["a2", "b2", "b3"])))
+    for _ in range(2):
+        pipeline.sync(store, config, quiet_s=LATER, workers=0)
+        assert sorted(store.bodies("toy:b").values()) == ["b2", "b3", "two"]
+        assert [session(store, f"toy:{name}").events for name in "ab"] == [2, 3]
+        assert digest(store, "toy:b").kinds == {"user_msg": 3}
         assert doctor.examine(store, config, full=True).ok

@@ -199,9 +199,12 @@ class Writer(Sources, Ledger):
         if again is None and self._is_told_better(session, source, piece):
             done.copies += len(piece.rows)
             return False
+        is_first = batch.since == 0 or session in self._unread
         # A batch that only says something of the session (a new title) needs no numbers of its own.
-        blocks = self._blocks(session, source, fresh=batch.since == 0 and again is None and bool(piece.rows))
-        state = self._stream_state(session, blocks) if batch.since else None
+        blocks = self._blocks(session, source, fresh=is_first and again is None and bool(piece.rows))
+        if piece.rows:
+            self._unread -= {session}
+        state = None if is_first else self._stream_state(session, blocks)
         piece = self._set_apart_copies(session, piece, state, done, overtaken)
         while piece.rows and piece.rows[-1][SEQ] >= len(blocks) * BLOCK:
             blocks.append(self._add_block(session, source))
@@ -383,10 +386,14 @@ class Writer(Sources, Ledger):
             before = self._all("select session, block from streams where source = ?", (source,))
             self._rewind(source)
             present: dict[int, int | None] = {}
-            for batch in batches:
-                for piece in batch.pieces:
-                    present.update((h, record_of(row)) for h, row in zip(piece.natives, piece.rows, strict=True))
-                add(total, self.put(msgspec.structs.replace(batch, redact_version=self._redacted(source))))
+            self._unread = frozenset(session for session, _ in before)
+            try:
+                for batch in batches:
+                    for piece in batch.pieces:
+                        present.update((h, record_of(row)) for h, row in zip(piece.natives, piece.rows, strict=True))
+                    add(total, self.put(msgspec.structs.replace(batch, redact_version=self._redacted(source))))
+            finally:
+                self._unread = frozenset()
             for session, block in before:
                 self._mark_gone(session, block, present)
         return total

@@ -30,6 +30,9 @@ _COSTS = (
 class Reader(Lister):
     """The reading part of a store."""
 
+    _unread: frozenset[int] = frozenset()
+    """The sessions of a source that is read anew which this reading has not come to yet: what is stored of them is from another."""
+
     @property
     def mine(self) -> tuple[str, tuple[Any, ...]]:
         """Which sources are read here, as a test with what it is given: in a file all are."""
@@ -217,6 +220,8 @@ class Reader(Lister):
         sql = "select uid, session, block, hash from streams join sessions on number = session where source = ? order by session, block"
         blocks: dict[tuple[str, int], list[int]] = {}
         for uid, session, block, hash_ in self._all(sql, (source,)):
+            if session in self._unread:
+                continue
             if hash_ or (uid, session) not in blocks:
                 blocks[uid, session] = [block]
             else:
