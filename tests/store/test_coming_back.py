@@ -333,3 +333,18 @@ def test_a_source_that_is_read_anew_in_parts_may_come_to_a_session_in_a_later_on
         assert [session(store, f"toy:{name}").events for name in "ab"] == [2, 3]
         assert digest(store, "toy:b").kinds == {"user_msg": 3}
         assert doctor.examine(store, config, full=True).ok
+
+
+def test_a_source_that_says_only_a_title_any_more_takes_no_event_away(store: Store, config: Config, root: Path, toy: Toy) -> None:
+    def sync() -> tuple[str | None, int, int]:
+        pipeline.sync(store, config, quiet_s=LATER, workers=0)
+        assert doctor.examine(store, config, full=True).ok
+        now = session(store)
+        return now.title, now.events, sum(digest(store).kinds.values())
+
+    sync()
+    (root / "s1.jsonl").write_bytes(line(title="the gears"))
+    assert sync() == sync() == ("the gears", 5, 5)
+    with (root / "s1.jsonl").open("ab") as file:
+        file.write(MORE)
+    assert sync() == ("the gears", 10, 10)

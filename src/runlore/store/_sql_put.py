@@ -200,10 +200,10 @@ class Writer(Sources, Ledger):
             done.copies += len(piece.rows)
             return False
         is_first = batch.since == 0 or session in self._unread
-        # A batch that only says something of the session (a new title) needs no numbers of its own.
-        blocks = self._blocks(session, source, fresh=is_first and again is None and bool(piece.rows))
-        if piece.rows:
-            self._unread -= {session}
+        # A batch that only says something of the session (a new title) needs no numbers of its own, unless they would count anew.
+        is_anew = session in self._unread or bool(piece.rows)
+        blocks = self._blocks(session, source, fresh=is_first and again is None and is_anew)
+        self._unread -= {session}
         state = None if is_first else self._stream_state(session, blocks)
         piece = self._set_apart_copies(session, piece, state, done, overtaken)
         while piece.rows and piece.rows[-1][SEQ] >= len(blocks) * BLOCK:
