@@ -316,6 +316,7 @@ def test_what_was_emptied_before_it_was_evicted_is_not_asked_for_again(store: St
         sync()
         assert errors(store) == {**KNOWN, "Error: axle is missing": (1, 1)}
         assert session(store).events == 8
+        assert store.bring_back([UID]) == []
         assert doctor.examine(store, config, full=True).ok
 
 

@@ -186,7 +186,8 @@ class Evictor(Forgetter):
                     " where s.session = ? and s.hash != x''",
                     (session,),
                 )
-                if sources and all(missing is None for _, missing in sources):
+                lost = f"select 1 from events where session = ? and flags & {CUT | GONE} = {CUT | GONE} limit 1"
+                if sources and all(missing is None for _, missing in sources) and not self._one(lost, (session,)):
                     rows = [(DAMAGED, source) for source, _ in sources]
                     self.db.executemany("update sources set adapter_version = ? where number = ?", rows)
                     back.append(uid)
