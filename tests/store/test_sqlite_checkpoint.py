@@ -122,3 +122,16 @@ def test_the_end_is_noticed_when_it_comes_between_two_looks(path: Path, monkeypa
         while not heard:
             time.sleep(0.01)
     assert all(heard), "It waits for a ring that has been."
+
+
+def test_where_no_second_connection_is_to_be_had_it_is_as_it_always_is(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: str) -> apsw.Connection:
+        raise apsw.CantOpenError
+
+    with closing(open_store(str(path))) as store:
+        assert isinstance(store, SqliteStore)
+        monkeypatch.setattr("runlore.store._sqlite_checkpoint.apsw.Connection", refuse)
+        before = path.stat().st_size
+        with store.bulk():
+            _fill(store)
+            assert path.stat().st_size > before + LONG * 8192

@@ -28,19 +28,20 @@ def checkpoints_beside(db: apsw.Connection, path: str) -> Iterator[None]:
         return apsw.SQLITE_OK
 
     def serve() -> None:
+        while bell.wait():
+            bell.clear()
+            if is_over:  # Asked behind that: the last ring may come at any time, and is not to be missed.
+                break
+            with suppress(apsw.Error):  # A full disk, say: it is all in the log, and the next commit says so.
+                own.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+
+    try:
         # Of its own: a checkpoint in the connection that writes would be part of what it does.
         own = apsw.Connection(path)
-        try:
-            own.pragma("user_version")  # One that has read nothing does not know yet that there is a log.
-            while bell.wait():
-                bell.clear()
-                if is_over:  # Asked behind that: the last ring may come at any time, and is not to be missed.
-                    break
-                with suppress(apsw.Error):  # A full disk, say: it is all in the log, and the next commit says so.
-                    own.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
-        finally:
-            own.close()
-
+        own.pragma("user_version")  # One that has read nothing does not know yet that there is a log.
+    except apsw.Error:  # Too many files are open, say: then it is done as it always is.
+        yield
+        return
     thread = threading.Thread(target=serve, name="runlore-checkpoint", daemon=True)
     db.set_wal_hook(look)
     thread.start()
@@ -50,4 +51,5 @@ def checkpoints_beside(db: apsw.Connection, path: str) -> Iterator[None]:
         is_over = True
         bell.set()
         thread.join()
+        own.close()
         db.wal_autocheckpoint(LONG)
