@@ -17,7 +17,7 @@ import struct
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
@@ -68,7 +68,7 @@ def run_store_conformance(factory: Factory, *, kills: int = 40, seed: int = 0, o
     for name, check in CHECKS.items():
         if only is not None and name not in only:
             continue
-        with tempfile.TemporaryDirectory(prefix="runlore-conformance-") as folder:
+        with tempfile.TemporaryDirectory(prefix="runlore-conformance-", ignore_cleanup_errors=True) as folder:
             trial = Trial(factory, Path(folder), random.Random(f"{seed}{name}"), kills)  # noqa: S311 # a choice of moments, no secret
             checks.append(_verdict(name, check, trial))
     return StoreReport(checks)
@@ -115,7 +115,9 @@ class Trial:
             return [text_of(message) for message in session.messages()]
 
     def fresh(self) -> None:
-        shutil.rmtree(self.folder)
+        while self.folder.exists():
+            with suppress(FileNotFoundError):  # A database tidied up behind a reader, while the folder was being removed.
+                shutil.rmtree(self.folder)
         self.folder.mkdir()
 
     def copy(self) -> Path:

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -117,7 +118,9 @@ def filled(run: Run, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     """The demo, with live sessions beside it: a conversation with a skill, a run that failed, one that lost its process."""
     made, kept = folder / "demo", folder / "kept"
     if kept.exists():
-        shutil.rmtree(made)
+        while made.exists():
+            with suppress(FileNotFoundError):  # The index of live sessions, closed behind its reader meanwhile.
+                shutil.rmtree(made)
         shutil.copytree(kept, made)
     else:
         assert run("demo", "--home", str(made)).exit_code == 0

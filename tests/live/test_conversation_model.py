@@ -75,7 +75,7 @@ class Machine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         if hasattr(self, "folder"):
-            shutil.rmtree(self.folder)
+            shutil.rmtree(self.folder, ignore_errors=True)
 
     def text(self) -> str:
         self.number += 1
