@@ -199,6 +199,12 @@ def test_a_session_is_read_with_all_that_is_behind_it(browser: Browser, client: 
         with page.expect_download() as download:
             page.get_by_role("menuitem", name="Export up to here").click()
         assert download.value.path().read_text().endswith("```\n\n")
+        for name, ending, begins in (("up to here as JSONL", ".jsonl", "{"), ("from here on as HTML", ".html", "<!doctype html>")):
+            page.get_by_label("Actions for event 7").click()
+            with page.expect_download() as download:
+                page.get_by_role("menuitem", name=name).click()
+            assert download.value.suggested_filename.endswith(ending)
+            assert download.value.path().read_text().lower().startswith(begins)
         page.get_by_role("button", name="Copy resume command").click()
         expect(page.locator("#said")).to_contain_text("is copied")
         assert "claude --resume" in page.evaluate("navigator.clipboard.readText()")

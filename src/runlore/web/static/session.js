@@ -152,7 +152,7 @@ document.addEventListener("click", async (event) => {
     if (act === "link") copy(`${location.origin}/s/${encodeURIComponent(chosen.dataset.uid).replaceAll("%3A", ":")}#${chosen.dataset.seq}`, "link copied");
     if (act === "from" || act === "until") {
       const part = `${act === "from" ? "first" : "last"}=${chosen.dataset.seq}`;
-      location.href = `/export/${encodeURIComponent(chosen.dataset.uid).replaceAll("%3A", ":")}?format=md&branch=${branch}&${part}`;
+      location.href = `/export/${encodeURIComponent(chosen.dataset.uid).replaceAll("%3A", ":")}?format=${button.dataset.format || "md"}&branch=${branch}&${part}`;
     }
     if (act === "seen") seen(chosen);
     if (act === "raw") open(`Raw record of ${chosen.dataset.seq}`, of("raw", chosen));
