@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -22,7 +23,7 @@ from ._lease import Lease
 from ._reader import HEAD, LOG, LogReader, Problem
 
 
-class Handle:
+class Handle(ABC):
     """A log that any number of processes may have open. A handle may be shared by threads, and survives a fork."""
 
     def __init__(
@@ -221,9 +222,9 @@ class Handle:
         """A draft of a session that someone else has made in the meantime becomes a handle of theirs."""
         self._first = None
 
+    @abstractmethod
     def _make_log(self, items: Sequence[Item]) -> list[LogRecord]:
-        """Makes the folder and the log with its first records in it."""
-        raise NotImplementedError
+        """Makes the folder and the log with its first records in it. Where that is, and who is told, the session knows."""
 
     def _start_of_following(self, after: int | None) -> tuple[int, int]:
         if self.is_draft:
