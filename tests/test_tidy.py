@@ -123,6 +123,14 @@ def test_agents_are_found_in_code_and_not_in_prose() -> None:
     assert [lines[line - 1] for _, line in agents_named("\n".join(lines), {"abc", "cursor"})] == guilty
 
 
+def test_every_room_is_on_the_tour() -> None:
+    """What is in a room is told by its own files; what all adapters share is a room of its own."""
+    told = set(re.findall(r"`([a-z_]+)(?:/|\.py)", (ROOT / "ARCHITECTURE.md").read_text()))
+    rooms = {room_of(file) for file in FILES} - {"__init__", "__main__", "_version"}
+    shared = {file.stem for file in (SRC / "adapters").glob("_*.py") if not is_of_an_adapter(file)} - {"__init__"}
+    assert not (rooms | shared) - told
+
+
 def test_every_command_is_documented() -> None:
     page = (ROOT / "docs/commands.md").read_text().splitlines()
     assert not [path for path, _ in docs.commands() if f"## {path}" not in page]
