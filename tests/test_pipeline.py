@@ -440,6 +440,16 @@ def test_excluded_folders_and_repositories_are_not_stored(store: Store, sync: Ca
     assert store.bodies("toy:s1") == {0: "private"}
 
 
+def test_domains_that_are_configured_later_reach_what_is_stored(store: Store, sync: Callable[..., pipeline.Report], root: Path) -> None:
+    for name in ("s1", "s2"):
+        append(root / f"{name}.jsonl", line(id=name))
+    told = []
+    for domains in ({}, {"s1": "mine"}, {"s*": "ours"}):
+        assert not sync(config={"domains": domains}).problems
+        told.append([session.domain for session in sorted(store.sessions(Filter()), key=lambda one: one.uid)])
+    assert told == [[None, None], ["mine", None], ["ours", "ours"]]
+
+
 def test_configured_roots_replace_the_agents_own_and_others_are_added_with_their_machine(
     store: Store, sync: Callable[..., pipeline.Report], root: Path, tmp_path: Path
 ) -> None:

@@ -271,7 +271,7 @@ def test_budgets_are_about_today_and_know_repositories_by_their_names(store: Sto
     facts = {"s1": {"repo": "acme/api"}, "s2": {"repo": "acme/web"}}
     keep(store, [call("k1"), call("k2", "s2"), call("k3", ts=NOON - timedelta(days=1))], facts)
     price(store, lambda _: 2 * USD)
-    store.set_places({"toy:s1": ("acme/api", None, None), "toy:s2": ("acme/web", None, None)})
+    store.set_places({"toy:s1": ("acme/api", None), "toy:s2": ("acme/web", None)})
     budget = Budget(day=4.0, projects={"api": 1.5, "acme/*": 10.0})
     found = budgets(store, budget, NOON, Zone("UTC"))
     assert [(one.name, one.usd, one.is_over) for one in found] == [("day", 4.0, False), ("api", 2.0, True), ("acme/*", 4.0, False)]

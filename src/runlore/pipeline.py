@@ -170,6 +170,7 @@ class _Sync:
                 stack.callback(progress.close)
                 progress.start(len(tasks), self.report.size)
             self.ingest(tasks, workers, progress)
+            self.store.set_domains(self.config.domain)
             self.price()
             self.redact_stored()
             self.digest(workers, progress)

@@ -1,4 +1,4 @@
-"""Where a session belongs: its repository, its domain, the task it was about, and whether it is to be left out.
+"""Where a session belongs: its repository, the task it was about, and whether it is to be left out.
 
 Each folder on this machine is looked at once.
 """
@@ -15,8 +15,8 @@ from ._task_ref import task_ref
 from .config import Config
 from .store import Batch
 
-Place = tuple[str | None, str | None, str | None]
-"""Repository, domain, task."""
+Place = tuple[str | None, str | None]
+"""Repository, task."""
 
 
 class Places:
@@ -32,11 +32,7 @@ class Places:
         for piece in batch.pieces:
             facts = piece.facts
             repo = self._repo(facts.cwd, batch.source.machine) or facts.repo or _folder(facts.cwd)
-            found[piece.session_uid] = (
-                repo,
-                self._config.domain(repo),
-                facts.task_ref or task_ref(facts.git_branch, piece.tally.first_prompt),
-            )
+            found[piece.session_uid] = repo, facts.task_ref or task_ref(facts.git_branch, piece.tally.first_prompt)
         return found
 
     def is_wanted(self, batch: Batch) -> bool:

@@ -339,19 +339,33 @@ def test_a_whole_path_is_that_folder_and_what_lies_below(store: Store, agent: Ag
 def test_a_repository_is_named_whole_or_by_what_follows_its_last_slash(store: Store, agent: Agent, pattern: str, found: list[str]) -> None:
     repos = {"s1": "acme/api", "s2": "api", "s3": "acme/api-docs", "s4": None}
     agent.put(*(line(s=name, id=name) for name in repos))
-    store.set_places({f"toy:{name}": (repo, None, None) for name, repo in repos.items()})
+    store.set_places({f"toy:{name}": (repo, None) for name, repo in repos.items()})
     assert sorted(uid.partition(":")[2] for uid in store.uids(Filter(repo=pattern))) == found
 
 
 def test_a_repository_that_is_known_with_its_owner_stays_so(store: Store, agent: Agent) -> None:
     agent.put(line(s="s1", id="a"))
-    told: list[tuple[str | None, str | None]] = []
-    for repo, domain in (("api", None), ("acme/api", "work"), ("api", None), (None, "play"), ("acme/web", "web")):
-        store.set_places({"toy:s1": (repo, domain, None)})
+    told: list[str | None] = []
+    for repo in ("api", "acme/api", "api", None, "acme/web"):
+        store.set_places({"toy:s1": (repo, None)})
         session = store.session("toy:s1")
         assert session is not None
-        told.append((session.repo, session.domain))
-    assert told == [("api", None), ("acme/api", "work"), ("acme/api", "work"), ("acme/api", "play"), ("acme/web", "web")]
+        told.append(session.repo)
+    assert told == ["api", "acme/api", "acme/api", "acme/api", "acme/web"]
+
+
+def test_a_domain_follows_the_repository_and_what_it_is_said_to_be_now(store: Store, agent: Agent) -> None:
+    agent.put(*(line(s=name, id=name) for name in ("s1", "s2", "s3")))
+    store.set_places({"toy:s1": ("acme/api", None), "toy:s2": ("acme/web", None)})
+
+    def domains(said: dict[str | None, str]) -> list[str | None]:
+        store.set_domains(said.get)
+        return [session.domain for uid in ("toy:s1", "toy:s2", "toy:s3") if (session := store.session(uid)) is not None]
+
+    assert domains({"acme/api": "back", "acme/web": "front"}) == ["back", "front", None]
+    assert domains({"acme/api": "core", None: "elsewhere"}) == ["core", None, "elsewhere"]
+    store.set_places({"toy:s1": ("acme/web", None)})
+    assert domains({"acme/web": "front"}) == ["front", "front", None]
 
 
 @IN_A_FILE

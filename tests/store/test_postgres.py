@@ -488,7 +488,7 @@ def test_reading_makes_no_store(address: str) -> None:
 
 def test_a_store_for_reading_refuses_to_write(address: str, store: PostgresStore) -> None:
     with closing(open_store(address, read_only=True)) as reader, pytest.raises(StoreError, match="opened for reading"):
-        reader.set_places({"toy:s": ("a", None, None)})
+        reader.set_places({"toy:s": ("a", None)})
 
 
 # ── many readers ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -569,6 +569,15 @@ def test_a_session_says_where_it_is_from_and_whose_it_is(store: PostgresStore, t
     session = store.session("toy:s")
     assert session is not None
     assert (session.machine, session.author) == ("desk", "ann")
+
+
+def test_domains_are_those_of_who_read_the_session(store: PostgresStore, bob: PostgresStore, toy: Toy, tmp_path: Path) -> None:
+    put(store, toy, tmp_path / "ann/s.jsonl", line(id="a", text="one"))
+    put(bob, toy, tmp_path / "bob/s.jsonl", line(id="a", text="one"), line(s="t", id="b", text="two"))
+    store.set_places({"toy:s": ("acme/api", None), "toy:t": ("acme/api", None)})
+    for who, domain in ((store, "hers"), (bob, "his")):
+        who.set_domains(lambda _, domain=domain: domain)
+    assert store.rows("select uid, author, domain from sessions order by uid") == [("toy:s", "ann", "hers"), ("toy:t", "bob", "his")]
 
 
 def test_the_same_path_on_two_machines_is_two_sources(store: PostgresStore, bob: PostgresStore, toy: Toy, tmp_path: Path) -> None:

@@ -238,16 +238,14 @@ class PostgresNew(PostgresWriter, Shelf):
     def _is_waiting(self, row: NewRow) -> bool:
         return row.packed == self.db.packed
 
-    def set_places(self, found: dict[str, tuple[str | None, str | None, str | None]]) -> None:
+    def set_places(self, found: dict[str, tuple[str | None, str | None]]) -> None:
         rest = {}
-        for uid, (repo, domain, task) in found.items():
+        for uid, (repo, task) in found.items():
             row = self._made(uid)
             if row is None or not self._is_waiting(row):
-                rest[uid] = (repo, domain, task)
+                rest[uid] = (repo, task)
                 continue
-            row.update(
-                repo=row["repo"] if repo is None else repo, domain=domain, task_ref=task if row["task_ref"] is None else row["task_ref"]
-            )
+            row.update(repo=row["repo"] if repo is None else repo, task_ref=task if row["task_ref"] is None else row["task_ref"])
         if rest:
             super().set_places(rest)
 

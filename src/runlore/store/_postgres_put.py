@@ -285,7 +285,7 @@ class PostgresWriter(PostgresReader, Writer):
             self.db.execute(sql, (array({session for session, _ in gone}), array(id_ for _, id_ in gone)))
 
     # ── sources ──────────────────────────────────────────────────────────────────────────────────────────────────────
-    def set_places(self, found: dict[str, tuple[str | None, str | None, str | None]]) -> None:
+    def set_places(self, found: dict[str, tuple[str | None, str | None]]) -> None:
         names = self._claims() if found else {}
         super().set_places({names.get(uid, uid): places for uid, places in found.items()})
         self.db.flush()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from itertools import groupby
@@ -82,15 +82,25 @@ class Sources(Reader):
             streams = list(rows)
             self._write_sums(session, *self._summed([row[1:7] for row in streams], streams[0][7]))
 
-    def set_places(self, found: dict[str, tuple[str | None, str | None, str | None]]) -> None:
+    def set_places(self, found: dict[str, tuple[str | None, str | None]]) -> None:
         with self.transaction():
             # The name alone, which a folder has too, takes nothing from one that is known with its owner.
-            is_known = "repo like '%/' || ?"
             self.db.executemany(
-                f"update sessions set repo = case when {is_known} then repo else coalesce(?, repo) end,"
-                f" domain = case when {is_known} then domain else ? end, task_ref = coalesce(task_ref, ?) where uid = ?",
-                [(repo, repo, repo, domain, task, uid) for uid, (repo, domain, task) in found.items()],
+                "update sessions set repo = case when repo like '%/' || ? then repo else coalesce(?, repo) end,"
+                " task_ref = coalesce(task_ref, ?) where uid = ?",
+                [(repo, repo, task, uid) for uid, (repo, task) in found.items()],
             )
+
+    def set_domains(self, domain_of: Callable[[str | None], str | None]) -> None:
+        (is_own, author), (is_mine, reader) = self.own_sessions, self.mine
+        given = (*author, *reader)
+        here = f"{is_own} and number in (select t.session from streams t join sources q on q.number = t.source where {is_mine})"
+        known = self._all(f"select distinct repo, domain from sessions where {here}", given)
+        others = {repo: domain for repo, old in known if (domain := domain_of(repo)) != old}
+        if others:
+            with self.transaction():
+                sql = f"update sessions set domain = ? where repo is not distinct from ? and {here}"
+                self.db.executemany(sql, [(domain, repo, *given) for repo, domain in others.items()])
 
     # ── sums over streams ────────────────────────────────────────────────────────────────────────────────────────────
     def _fold(self, uid: str) -> None:

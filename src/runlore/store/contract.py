@@ -411,8 +411,11 @@ class Store(Digests, Provable, Retention, Protocol):
     def wrong_sums(self) -> list[int]:
         """The numbers of the sessions whose sums, which reports are made of, are not those of their calls. For `doctor`."""
 
-    def set_places(self, found: dict[str, tuple[str | None, str | None, str | None]]) -> None:
-        """By session uid: its repository, its domain, and the task it was about, where its source names none."""
+    def set_places(self, found: dict[str, tuple[str | None, str | None]]) -> None:
+        """By session uid: its repository, and the task it was about, where its source names none."""
+
+    def set_domains(self, domain_of: Callable[[str | None], str | None]) -> None:
+        """The domain of each repository, for all sessions that were read here. Writes only what is another than it was."""
 
     def unredacted(self, version: str, limit: int = 100) -> list[tuple[int, str]]:
         """(number, path) of the sources whose text was cleaned by other rules than these, newest first."""
