@@ -234,6 +234,7 @@ class Handle(ABC):
             after = last[-1].seq if last else -1
         return (self._reader.find(lambda n, _: n <= after) if after >= 0 else 0), after
 
+    @abstractmethod
     def _on_open(self) -> None:
         """This handle is about to write, for the first time since it was made or closed. Called before the lock is taken."""
 
@@ -247,8 +248,10 @@ class Handle(ABC):
                 if record.type in ("deleted", "restored"):
                     self._file.is_gone = record.type == "deleted"
 
+    @abstractmethod
     def _on_own(self, records: list[LogRecord], end: int) -> None:
         """What this handle appended, and where it ends. Called under the lock, so in order."""
 
+    @abstractmethod
     def _appended(self, records: list[LogRecord]) -> None:
         """The same, after the lock was given back: for what takes time."""
