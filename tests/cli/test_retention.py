@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
+import tests.toy as toy_module
 from runlore import config
+from runlore.adapters import Facts
 from runlore.model import BLOCK, Digest
 from runlore.store import open_store
 from tests.cli.conftest import Run
@@ -250,6 +252,27 @@ def test_a_secret_that_is_found_in_two_ways_is_one_secret(run: Run, stored: Path
     found = json.loads(run("secrets", "--json").stdout)
     assert len({one["kind"] for one in found}) == 2
     assert run("secrets").stderr.startswith("1 different secret in 2 sessions: ")
+
+
+def test_secrets_says_when_there_was_nothing_to_look_into(run: Run, stored: Path) -> None:
+    assert run("secrets").stderr == "no secret was found in 2 sessions\n"
+    assert "no session matches" in run("secrets", "--repo", "elsewhere").stderr
+    run("forget", "alpha", "beta", "--yes")
+    empty = run("secrets")
+    assert (empty.exit_code, "the store is empty" in empty.stderr, empty.stdout) == (1, True, "")
+    assert run("secrets", "--json").stdout == "[]\n"
+
+
+def test_secrets_names_the_subagents_that_it_left_out(run: Run, stored: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    facts = Facts
+    monkeypatch.setattr(
+        toy_module, "Facts", lambda **told: facts(**told, relation="subagent" if "/" in told["native_session_id"] else None)
+    )
+    secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+    (stored / "gamma.jsonl").write_bytes(line(s="alpha/agent-1", id="g", text=secret, at=200))
+    run("sync")
+    assert run("secrets").stderr == "no secret was found in 2 sessions (1 subagent: --all-subagents)\n"
+    assert "1 different secret in 1 session:" in run("secrets", "--all-subagents").stderr
 
 
 def test_secrets_says_where_and_never_what(run: Run, stored: Path) -> None:

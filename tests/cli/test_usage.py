@@ -81,6 +81,12 @@ def test_a_call_that_two_sessions_have_is_counted_once(paid: Path, run: Run) -> 
     assert made["rows"][0]["title"] == "Build \x1b[31mit"
 
 
+def test_a_table_of_sessions_says_that_subagents_are_in_it(run: Run, paid: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run("usage", "--by", "session").stdout.startswith("SESSION + SUBAGENTS ")
+    monkeypatch.setenv("COLUMNS", "40")
+    assert run("usage", "--by", "session").stdout.startswith("SESSION ")
+
+
 @pytest.mark.parametrize("by", ["day", "week", "month", "session", "model", "agent", "project", "branch", "machine", "subagent", "block"])
 def test_every_report_adds_up_to_the_same(paid: Path, run: Run, by: str) -> None:
     made = data(run, "--by", by)

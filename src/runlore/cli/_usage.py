@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 BAR = 24
 """Columns of the longest bar, where there is room."""
 
+WITH_SUBAGENTS = "SESSION + SUBAGENTS"
+"""`ls` tells of each alone: what has no row of its own is added to the one it worked for."""
+
 
 # ── data ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 def row_data(row: Row) -> dict[str, Any]:
@@ -75,8 +78,10 @@ def as_data(store: Store, made: Report, rows: Sequence[Row], chosen: CallFilter,
 def as_table(store: Store, made: Report, rows: Sequence[Row], zone: usage.Zone) -> list[str]:
     """Heads, a line for each row with a bar, and the total."""
     every = [*rows, made.total]
+    most = max(16, screen()[0] // 3)
+    first = WITH_SUBAGENTS if made.by == "session" and len(WITH_SUBAGENTS) <= most else made.by.upper()
     columns = [
-        Column(made.by.upper(), [*names(store, made.by, rows, zone), "total"], most=max(16, screen()[0] // 3)),
+        Column(first, [*names(store, made.by, rows, zone), "total"], most=most),
         Column("CALLS", [f"{row.calls:,}" for row in every], right=True, leaves=3),
         Column("INPUT", [short(row.input_tokens) for row in every], right=True, leaves=4),
         Column("OUTPUT", [short(row.output_tokens) for row in every], right=True, leaves=5),

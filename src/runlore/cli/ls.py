@@ -1,4 +1,5 @@
 """List sessions, newest first.
+What a session took is told without its subagents, which --all-subagents lists beside it; `usage --by session` adds them to it.
 With --json an array (docs/json.md).
 """
 
@@ -61,7 +62,7 @@ def warn_of_risks(store: Store, config: Config | None, now: datetime) -> None:
 
 
 def beside(store: Store, chosen: Filter, total: int) -> str:
-    """The subagents that are not among these sessions."""
+    """The subagents that are not among these sessions, for a person who may want to know of them as well."""
     others = store.count(chosen._replace(parents_only=False)) - total
     return f" ({count(others, 'subagent')}: --all-subagents)" if others else ""
 

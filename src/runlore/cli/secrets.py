@@ -14,6 +14,7 @@ from . import _click as click
 from ._options import as_json_list, filters, is_paged, no_pager, open_store
 from ._out import note, one_line, page, write_json
 from ._words import count
+from .ls import beside, explain_nothing
 
 SHOWN = 3
 
@@ -26,19 +27,26 @@ SHOWN = 3
 def command(ctx: click.Context, chosen: Filter, is_json: bool) -> None:
     with open_store() as (store, _):
         found = leaks(store, chosen)
-    if is_json:
-        write_json([as_data(leak) for leak in found])
-        return
-    if not found:
-        note("no secret was found in these sessions")
-        return
+        total = store.count(chosen)
+        more = beside(store, chosen, total)
+        if is_json:
+            write_json([as_data(leak) for leak in found])
+        if not total:
+            explain_nothing(store, is_json)
+    if found and not is_json:
+        show(ctx, found, more)
+    elif total and not is_json:
+        note(f"no secret was found in {count(total, 'session')}{more}")
+
+
+def show(ctx: click.Context, found: list[Leak], more: str) -> None:
     page(as_lines(found), pager=is_paged(ctx))
     kinds = Counter(dict.fromkeys(sorted({leak.kind for leak in found}), 0))
     for leak in found:
         kinds[leak.kind] += leak.count
     different = {one for leak in found for one in leak.hashes}  # The same one may be found in two ways.
     parts = ", ".join(f"{number} × {kind}" for kind, number in kinds.most_common())
-    note(f"{count(len(different), 'different secret')} in {count(len({leak.line.uid for leak in found}), 'session')}: {parts}")
+    note(f"{count(len(different), 'different secret')} in {count(len({leak.line.uid for leak in found}), 'session')}{more}: {parts}")
 
 
 def as_data(leak: Leak) -> dict[str, Any]:

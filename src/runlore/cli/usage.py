@@ -40,7 +40,9 @@ MODES = ("explain", "check", "wasted", "reprice", "refresh_prices", "statusline"
 
 
 @click.command(help=__doc__)
-@click.option("--by", type=click.Choice(usage.BY), default="day", metavar="WHAT", help=f"{', '.join(usage.BY)} (day).")
+@click.option(
+    "--by", type=click.Choice(usage.BY), default="day", metavar="WHAT", help=f"{', '.join(usage.BY)} (day); a session with its subagents."
+)
 @click.option("--since", metavar="WHEN", help="From then on: 7d, 24h, yesterday, a date.")
 @click.option("--until", metavar="WHEN", help="Before then.")
 @click.option("--days", type=click.IntRange(1, 100_000), metavar="N", help="The last so many days, today included.")
