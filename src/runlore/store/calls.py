@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -27,8 +27,15 @@ _PRICED = [COLUMNS.index(name) for name in PRICED]
 _PLAIN = ("key", "seq", "provider", "model", "tier", "region", *COLUMNS[8:17])
 
 
+_COPIED = (
+    "session_uid", "seq", "ts", "provider", "model", "tier", "region", "input_tokens", "output_tokens", "cache_read_tokens",
+    "cache_write_5m_tokens", "cache_write_1h_tokens", "reasoning_tokens", "web_searches", "is_sidechain", "is_sum", "invoiced",
+    "request_id",
+)  # fmt: skip
+"""What may differ between the copies of a call. Only added to at the end: what is stored names them by their place."""
+
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(tuple[Call, ...]).decode
+_decode = msgspec.msgpack.Decoder(list[dict[int | str, Any]]).decode
 
 
 def hash_of(call: Call) -> int:
@@ -58,8 +65,29 @@ def to_row(kept: Kept) -> list[Any]:
         call.key, call.seq, format_time(call.ts) if call.ts else None, call.provider, call.model, call.tier, call.region,
         call.is_sidechain * SIDECHAIN | call.is_sum * SUM, call.input_tokens, call.output_tokens, call.cache_read_tokens,
         call.cache_write_5m_tokens, call.cache_write_1h_tokens, call.reasoning_tokens, call.web_searches, call.invoiced,
-        call.request_id, _encode(kept.superseded) if kept.superseded else None,
+        call.request_id, _pack_copies(call, kept.superseded) if kept.superseded else None,
     ]  # fmt: skip
+
+
+def _pack_copies(call: Call, copies: Iterable[Call]) -> bytes:
+    """Of each copy only what is not as in the call that counts: a tenth of all of it, and there is one for every second call."""
+    counts = {**_values(call), "seq": -1}
+    return _encode([{n: mine for n, name in enumerate(_COPIED) if (mine := getattr(copy, name)) != counts[name]} for copy in copies])
+
+
+def _unpack_copies(call: Call, data: bytes) -> tuple[Call, ...]:
+    counts = {**_values(call), "seq": -1}
+    found = []
+    for copy in _decode(data):
+        if "key" in copy:  # Stores of before format 6 have all of it.
+            found.append(msgspec.convert(copy, Call))
+        else:
+            found.append(Call(key=call.key, **{name: copy.get(n, counts[name]) for n, name in enumerate(_COPIED)}))
+    return tuple(found)
+
+
+def _values(call: Call) -> dict[str, Any]:
+    return {name: getattr(call, name) for name in _COPIED}
 
 
 def from_row(uid: str, row: Sequence[Any]) -> Kept:
@@ -73,4 +101,4 @@ def from_row(uid: str, row: Sequence[Any]) -> Kept:
         is_sum=bool(data["flags"] & SUM),
         **plain,
     )
-    return Kept(call=call, superseded=_decode(data["superseded"]) if data["superseded"] else ())
+    return Kept(call=call, superseded=_unpack_copies(call, data["superseded"]) if data["superseded"] else ())
