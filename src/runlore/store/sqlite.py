@@ -90,7 +90,10 @@ class SqliteStore(SqliteFile, SqliteChecker, Evictor):
     def shrink(self) -> None:
         try:
             self.db.execute("insert into search(search) values ('optimize')")
-            list(self.db.execute("pragma incremental_vacuum"))  # It gives back a page for each row that it is asked for.
+            if self.db.pragma("freelist_count") * 2 > self.db.pragma("page_count"):
+                self.db.execute("vacuum")  # Less stays than has left: it is written anew, into pages that are full.
+            else:
+                list(self.db.execute("pragma incremental_vacuum"))  # It gives back a page for each row that it is asked for.
             self.db.pragma("wal_checkpoint", "truncate")
         except apsw.Error as error:
             raise StoreError(f"{self.path}: {error}; the room of what was dropped is used again, but not given back") from None
