@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from runlore import config, pipeline
-from runlore.store import Filter, Store, open_store
+from runlore import adapters, config, pipeline, prepare
+from runlore.store import Filter, Resume, Store, open_store
 
 FIXTURES = Path(__file__).parent / "adapters" / "fixtures"
 CASES = sorted(case for case in FIXTURES.glob("*/*") if (case / "root").is_dir())
@@ -77,3 +77,24 @@ def test_a_source_read_in_pieces_is_stored_as_if_read_at_once(case: Path, tmp_pa
         url = str(tmp_path / f"pieces{seed}.db")
         grow(case / "root", root, 2 + seed % 9, random.Random(seed), lambda url=url: many(url), now)  # type: ignore[misc]
         assert contents(open_store(url)) == at_once
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.parent.name}-{case.name}")
+def test_what_must_be_remembered_between_two_reads_follows_from_the_source(case: Path, tmp_path: Path) -> None:
+    root, setting = tmp_path / "root", config.load()
+    shutil.copytree(case / "root", root)
+    store = open_store(str(tmp_path / "runlore.db"))
+    pipeline.sync(store, setting, agents=[case.parent.name], roots=[str(root)])
+    preparer = prepare.Preparer(prepare.setting(setting))
+    found = {source.path: source for source in adapters.get(case.parent.name).discover(root)}
+    read = {path: state for path, state in store.sources().items() if state.position.offset}
+    assert read
+    for path, state in read.items():
+        if not adapters.is_appended(case.parent.name, path):
+            continue
+        resume = store.resume(state.number)
+        assert resume.carry is not None
+        jobs = [prepare.Job(source=found[path], since=state.position, resume=Resume(carry=carry)) for carry in (resume.carry, None)]
+        with_it, without = map(preparer.prepare, jobs)
+        assert without.batch is not None
+        assert without == with_it

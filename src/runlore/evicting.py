@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from .adapters import is_appended
 from .leaks import secrets_of
 from .model import BLOCK
 from .store import Store
@@ -18,7 +19,7 @@ def let_go(store: Store, uids: Sequence[str]) -> None:
     rewound = store.rewound()
     for uid in uids:
         _remember(store, uid, is_rewound=uid in rewound)
-    store.evict(uids, datetime.now(UTC))
+    store.evict(uids, datetime.now(UTC), is_appended)
 
 
 def _remember(store: Store, uid: str, *, is_rewound: bool) -> None:

@@ -118,7 +118,10 @@ class Preparer:
             adapter = adapters.get(job.source.agent)
             lines = iter(job.kept) if job.kept is not None else adapter.read(job.source, job.since)
             records, more = _take(lines, BATCH_BYTES if job.kept is None else None)
-            normalized = adapter.normalize(job.source, records, job.resume.carry)
+            carry = job.resume.carry
+            if carry is None and job.since is not None and job.kept is None:
+                carry = self._carry_at(adapter, job.source, job.since)
+            normalized = adapter.normalize(job.source, records, carry)
             position = _position(adapter, job, since, records)
             if job.since is not None and job.kept is None and not adapter.follows(job.source, job.since):
                 return Result(problem="it was replaced while it was read; it is read again the next time")
@@ -268,6 +271,15 @@ class Preparer:
         )
         return clean, text(body)
 
+    def _carry_at(self, adapter: Adapter, source: Source, since: Position) -> bytes | None:
+        """What was to be remembered at this position. It left with the text, and follows from all that lies before."""
+        lines = _before(adapter.read(source, None), since)
+        carry, more = None, True
+        while more:
+            records, more = _take(lines, BATCH_BYTES)
+            carry = adapter.normalize(source, records, carry).carry
+        return carry and self._clean_carry(carry)
+
     def _clean_carry(self, carry: bytes) -> bytes:
         return clean_carry(carry, self.redactor) if self.redactor and self.redactor.suspects([carry]) else carry
 
@@ -339,6 +351,16 @@ def _take(lines: Iterable[Record], limit: int | None) -> tuple[list[Record], boo
         if limit is not None and size >= limit and record.aside is None:
             return records, True
     return records, False
+
+
+def _before(lines: Iterable[Record], since: Position) -> Iterator[Record]:
+    """The records that lie before the position."""
+    left = since.records
+    for record in lines if left else ():
+        yield record
+        left -= record.aside is None
+        if not left:
+            return
 
 
 def _with(record: Record, data: bytes) -> Record:

@@ -255,6 +255,20 @@ def test_of_several_sessions_in_one_source_only_what_goes_on_comes_back(store: S
     assert doctor.examine(store, config, full=True).ok
 
 
+def test_what_a_source_goes_on_from_leaves_with_its_text_and_is_had_again_from_the_source(
+    store: Store, config: Config, root: Path, toy: Toy, sync: Callable[[], object]
+) -> None:
+    (state,) = store.sources().values()
+    assert store.resume(state.number).carry is None
+    with (root / "s1.jsonl").open("ab") as out:
+        out.write(line(s="s2", id="q", text="something else", at=50))
+    sync()
+    assert session(store).evicted_at is not None
+    assert [event.record for event in store.events("toy:s2")] == [5]
+    found = next(iter(toy.discover(root)))
+    assert store.resume(state.number).carry == toy.normalize(found, toy.read(found, None), None).carry
+
+
 def test_no_records_are_kept_behind_those_that_have_left(store: Store, config: Config, root: Path, sync: Callable[[], object]) -> None:
     (number,) = (state.number for state in store.sources().values())
     for name in ("s2", "s3"):

@@ -162,7 +162,10 @@ class Adapter(Protocol):
     An adapter whose sources are no files of their own, say the sessions of one database, also has `refresh(source)`: the source as it
     is now, or None when it is gone. Such a source is named as if it lay below what it is in.
 
-    One whose agent leaves out of its files what others tell has `lacks`, the plain words for it: ("tokens", "times")."""
+    One whose agent leaves out of its files what others tell has `lacks`, the plain words for it: ("tokens", "times").
+
+    One of whose sources some are only appended to says so by `is_appended(path)`: at every position of such a source the carry follows
+    from the records before it."""
 
     name: str
     """The flavor, and the prefix of its sessions' uids: the module's name."""
@@ -213,6 +216,15 @@ def integration(name: str) -> Integration:
 def lacks(adapter: Adapter) -> tuple[str, ...]:
     """What this agent's files never tell, in words for people; nothing when they tell what is usual."""
     return tuple(getattr(adapter, "lacks", ()))
+
+
+def is_appended(name: str, path: str) -> bool:
+    """Whether what its adapter must remember of a source can be had again by reading it."""
+    try:
+        adapter = get(name)
+    except ConfigError:  # It is not installed any more.
+        return False
+    return hasattr(adapter, "is_appended") and bool(adapter.is_appended(path))
 
 
 @cache

@@ -60,6 +60,10 @@ class JsonLines:
                 continue
             yield Source(agent=self.name, path=entry.path, root=str(root), size=stat.st_size, mtime_ns=stat.st_mtime_ns, inode=stat.st_ino)
 
+    def is_appended(self, path: str) -> bool:
+        """Whether this file is a log of lines, which is only appended to."""
+        return type(self).read is JsonLines.read
+
     def follows(self, source: Source, since: Position) -> bool:
         try:
             with open(source.path, "rb") as file:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from itertools import groupby
 
@@ -74,16 +74,15 @@ class Evictor(Forgetter):
         with self.transaction():
             self.db.executemany("delete from records where source = ?", [(source,) for source in sources])
 
-    def evict(self, uids: Sequence[str], when: datetime) -> None:
+    def evict(self, uids: Sequence[str], when: datetime, is_appended: Callable[[str, str], bool] | None = None) -> None:
         for at in range(0, len(uids), _AT_A_TIME):
             with self.transaction():
                 for uid in uids[at : at + _AT_A_TIME]:
-                    self._evict(uid, when)
+                    if (session := self._number(uid)) is not None:
+                        self._evict(session, uid, when)
+                        self._strip_sources(session, is_appended)
 
-    def _evict(self, uid: str, when: datetime) -> None:
-        session = self._number(uid)
-        if session is None:
-            return
+    def _evict(self, session: int, uid: str, when: datetime) -> None:
         digest = self.digest(uid)
         cited = cited_in(digest) if digest is not None else {}
         # The last one of each block stays, whatever it said: it tells how many there were, and that the block is cut. So does one that
@@ -106,11 +105,20 @@ class Evictor(Forgetter):
         marks = self._one("select ingested_at, analyzed_at from sessions where number = ?", (session,))
         sql = "update sessions set evicted_at = ?1, analyzed_at = coalesce(analyzed_at, ?1) where number = ?2"
         self.db.execute(sql, (max(format_time(when), *filter(None, marks)), session))
+
+    def _strip_sources(self, session: int, is_appended: Callable[[str, str], bool] | None) -> None:
+        """Drops what is kept of those sources of a session of which nothing is there any more."""
         bare = (
-            "delete from records where source in (select source from streams where session = ?) and not exists (select 1 from streams t"
-            " join sessions s on s.number = t.session where t.source = records.source and s.evicted_at is null)"
+            "select distinct q.number, q.agent, q.path from streams b join sources q on q.number = b.source where b.session = ?"
+            " and not exists (select 1 from streams t join sessions on sessions.number = t.session"
+            f" where t.source = q.number and (evicted_at is null or {HAS_MORE}))"
         )
-        self.db.execute(bare, (session,))
+        found = self._all(bare, (session,))
+        sources = [(number,) for number, _, _ in found]
+        self.db.executemany("delete from records where source = ?", sources)
+        self.db.executemany("delete from aliases where source = ?", sources)  # What comes back is read from its beginning.
+        known = [(number,) for number, agent, path in found if is_appended and is_appended(agent, path)]
+        self.db.executemany("update sources set carry = null where number = ?", known)
 
     def _return_evicted(self, told: set[str], done: Put, now: str) -> None:
         """What was evicted and has got something is back. Not before the rest of it is: other sources of it are to be read again, and

@@ -241,12 +241,10 @@ class PostgresStore(PostgresTaker, Evictor):
         self._emptied.add(session >> 31)
         return super()._redact_block(session, block, cleaner)
 
-    def _evict(self, uid: str, when: datetime) -> None:
+    def _evict(self, session: int, uid: str, when: datetime) -> None:
         self._lock_for_writing()
-        number = self._number(uid)
-        if number is not None:
-            self._emptied.add(number >> 31)
-        super()._evict(uid, when)
+        self._emptied.add(session >> 31)
+        super()._evict(session, uid, when)
 
     def used_bytes(self) -> int:
         return self._file_bytes()

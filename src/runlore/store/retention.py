@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
 
@@ -67,9 +67,10 @@ class Retention(Protocol):
     def drop_records(self, sources: Sequence[int]) -> None:
         """Drops the native records of these sources. What is derived from them stays."""
 
-    def evict(self, uids: Sequence[str], when: datetime) -> None:
+    def evict(self, uids: Sequence[str], when: datetime, is_appended: Callable[[str, str], bool] | None = None) -> None:
         """Drops the events of these sessions, and all that is kept of sources with no other. Their digests, calls and numbers stay, and so
-        do the events that a digest cites, cut down to what it keeps of them: they can be found and cited as before."""
+        do the events that a digest cites, cut down to what it keeps of them: they can be found and cited as before. `is_appended` says
+        by agent and path of which sources the carry can be had again: it leaves as well."""
 
     def return_whole(self, source: int, batches: Iterable[Batch], *, is_proved: bool) -> Put | None:
         """Derives a source again of which something was evicted, that is there again then. None, and nothing has changed, when not all
