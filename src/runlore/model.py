@@ -30,7 +30,6 @@ Kind = Literal[
 ]  # fmt: skip
 Outcome = Literal["success", "fail", "abandoned", "unknown"]
 Relation = Literal["fork", "subagent", "continuation"]
-Action = Literal["shell", "read", "edit", "search", "web", "agent", "plan", "mcp", "other"]
 View = Literal["context", "summary", "compact", "clear", "retract"]
 
 KINDS: frozenset[str] = frozenset(get_args(Kind))

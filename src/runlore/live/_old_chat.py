@@ -17,7 +17,7 @@ from ._old_lines import Problem, read_lines
 from ._skill_fold import moment_of
 
 BEGINS = b'{"role":'
-META, MESSAGES, TOOL_OUTPUT = "meta.json", "messages.jsonl", "tool-output"
+META, MESSAGES = "meta.json", "messages.jsonl"
 UNTITLED = "New chat"
 NEWEST_FORMAT = 6
 LAST_WITH_SUMMARY_PAIR = 5

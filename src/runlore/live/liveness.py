@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from contextlib import AbstractContextManager, suppress
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import msgspec
 
@@ -133,7 +133,7 @@ class Sessions(Protocol):
 
     def list(self, *, status: str | None = None) -> Iterable[Listed]: ...
 
-    def open(self, id: str, *, readonly: bool = False) -> AbstractContextManager[Any]: ...
+    def open(self, id: str, *, readonly: bool = False) -> AbstractContextManager[HasState]: ...
 
 
 def stale(store: Sessions, *, now: datetime | None = None, silent_after: timedelta = SILENT_AFTER) -> list[Stale]:
