@@ -2,16 +2,16 @@
 
     python bench/measure.py [--lessons 200] [--write]
 
-Each lesson is made as it happens: after 10 sessions or 100, as soon as three have met its error, and all that follow are told. Of every
-lesson the verdict is taken when 20, 40, 80 and 160 sessions were told, and once more as the worst of all four, for people look at it again
-and again.
+Each lesson is made as it happens: after 10 sessions or 100, as soon as three have met its error, and from then on it is told: by a hook at
+the start or on failure, in a file, or to whoever asks. Of every lesson the verdict is taken after 40, 80, 160 and 320 more sessions, and
+once more as the worst of all four, for people look at it again and again. All of it a second time while work moves to a repository where
+the error is rare.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,10 +19,12 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from _measure import Row, show
 
-from tests.lessons.test_measure import judged, simulated
+from tests.lessons.fleets import WAYS, Fleet, Way
 
-TOLD = (20, 40, 80, 160)
+LATER = (40, 80, 160, 320)
 RATES = (0.05, 0.1, 0.2, 0.4, 0.6)
+SHORT, LONG = 10, 100
+"""Sessions before the lesson, or more until three have met its error."""
 
 
 def main() -> None:
@@ -30,30 +32,43 @@ def main() -> None:
     parser.add_argument("--lessons", type=int, default=200)
     parser.add_argument("--write", action="store_true", help="put the result into RESULTS.md")
     args = parser.parse_args()
-    rows = [row for earlier in (10, 100) for row in compare(earlier, args.lessons)]
-    remark = "An effect is found when a tenth, or half, of an error that 40 % of the sessions met is left and the verdict is `effective`."
+    rows = [row for way in WAYS for row in compare(way, args.lessons)]
+    remark = (
+        "An effect is found when a tenth, or half, of an error that 40 % of the sessions met (or of its staying, on failure and when asked"
+        " late) is left for those that are told, and the verdict is `effective`. Of those that could ask, half do early, or 60 % once they"
+        " have met it."
+    )
     show("measure: verdicts on lessons", rows, [remark], args.write)
 
 
-def compare(earlier: int, number: int) -> Iterator[Row]:
-    wrong, found, half = Counter[int](), Counter[int](), Counter[int]()
-    ever = 0
-    for n in range(number):
-        rate = RATES[n % len(RATES)]
-        lesson, cases, notes = simulated(n, rate, rate, max(TOLD), earlier)
-        verdicts = {told: judged(lesson, cases, notes[:told]).verdict for told in TOLD}
-        for told, verdict in verdicts.items():
-            wrong[told] += verdict in ("effective", "harmful")
-        ever += any(verdict in ("effective", "harmful") for verdict in verdicts.values())
-        for counted, left in ((found, 0.1), (half, 0.5)):
-            lesson, cases, notes = simulated(10_000 + n, 0.4, 0.4 * left, max(TOLD), earlier)
-            for told in TOLD:
-                counted[told] += judged(lesson, cases, notes[:told]).verdict == "effective"
-    where = f"of {number} lessons without effect wrong, {earlier} sessions or more before"
-    for told in TOLD:
-        effect = f"effect found: {found[told] / number:.1%} with a tenth left, {half[told] / number:.1%} with half"
-        yield Row(f"{where}, {told} told", "≤ 5 %", f"{wrong[told] / number:.1%}", effect, "—")
-    yield Row(f"{where}, at any of these looks", "≤ 5 %", f"{ever / number:.1%}", "", "—")
+def compare(way: Way, number: int) -> Iterator[Row]:
+    for earlier, shifts in ((LONG, False), (LONG, True), (SHORT, False)):
+        without = [verdicts(way, n, RATES[n % len(RATES)], 1, earlier, shifts) for n in range(number)]
+        where = f"told {way}, {earlier} sessions or more before{', work moves' if shifts else ''}"
+        for at in LATER:
+            wrong = sum(is_wrong(one[at]) for one in without) / number
+            said = found(way, at, number, shifts) if earlier == LONG else ""
+            yield Row(f"{where}, after {at}: wrong of {number} without effect", "≤ 5 %", f"{wrong:.1%}", said, "—")
+        ever = sum(any(map(is_wrong, one.values())) for one in without) / number
+        yield Row(f"{where}, at any of these looks: wrong", "≤ 5 %", f"{ever:.1%}", "", "—")
+
+
+def found(way: Way, at: int, number: int, shifts: bool) -> str:
+    shares = []
+    for left, words in ((0.1, "a tenth"), (0.5, "half")):
+        fleets = (Fleet(way, 10_000 + n, rate=0.4, left=left, earlier=LONG, later=at, shifts=shifts) for n in range(number))
+        effective = sum(judged.verdict == "effective" for fleet in fleets if (judged := fleet.judged(at)))
+        shares.append(f"{effective / number:.1%} with {words} left")
+    return f"effect found: {', '.join(shares)}"
+
+
+def verdicts(way: Way, seed: int, rate: float, left: float, earlier: int, shifts: bool) -> dict[int, str]:
+    fleet = Fleet(way, seed, rate=rate, left=left, earlier=earlier, later=max(LATER), shifts=shifts)
+    return {at: judged.verdict if (judged := fleet.judged(at)) else "too early" for at in LATER}
+
+
+def is_wrong(verdict: str) -> bool:
+    return verdict in ("effective", "harmful")
 
 
 if __name__ == "__main__":

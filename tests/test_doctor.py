@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ from runlore.cli import cli
 from runlore.cli.doctor import sign
 from runlore.config import Config
 from runlore.errors import StoreBusy, StoreError
+from runlore.lessons import Lesson, deliver, standing
+from runlore.lessons.shelf import Shelf
 from runlore.model import BLOCK
 from runlore.store import Filter, Store, open_store
 from runlore.store import _sqlite_check as checker
@@ -321,6 +324,28 @@ def test_a_source_that_has_changed_since_is_no_error(store: Store, config: Confi
     assert report.ok
     notes = next(check.notes for check in report.checks if check.name == "sources")
     assert sorted(notes) == ["1 grown since the last sync", "1 not there any more", "1 rewritten since"]
+
+
+def test_what_is_left_beside_the_store_of_what_was_forgotten_is_found(store: Store, config: Config) -> None:
+    store.forget(["toy:alpha"], datetime.now(UTC))  # As another machine does: it has other notes.
+    for name in ("alpha", "beta"):
+        deliver.note(config.home, "text", datetime.now(UTC), agent="toy", session=name, repo="", lessons=("abc",))
+    Shelf(config.home / "lessons").put(Lesson(id="abc", problem="p", resolution="r", evidence=("toy:alpha#1",)))
+    report = doctor.examine(store, config)
+    assert failing(report) == {"forgotten"}
+    assert "lesson abc cites a session that was forgotten" in str(report.checks)
+    assert failing(doctor.examine(store, config, repair=True)) == set()
+    assert [note.uid for note in deliver.read(config.home)] == ["toy:beta"]
+
+
+def test_a_lesson_that_cannot_be_read_and_notes_that_are_full_are_told(store: Store, config: Config) -> None:
+    (config.home / "lessons").mkdir()
+    (config.home / "lessons/bad.md").write_text("no lesson")
+    (config.home / standing.NOTES).touch(0o600)
+    os.truncate(config.home / standing.NOTES, standing.LARGEST)
+    report = doctor.examine(store, config)
+    notes = next(check.notes for check in report.checks if check.name == "lessons")
+    assert (report.ok, ["bad.md is no lesson" in notes[0], "rendered.jsonl is full" in notes[1]]) == (True, [True, True])
 
 
 def test_what_was_forgotten_and_came_back_is_forgotten(store: Store, config: Config) -> None:

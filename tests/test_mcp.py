@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib.metadata
+import json
 import re
 import signal
 import socket
@@ -25,13 +26,14 @@ from mcp.types import CallToolResult
 from runlore import adapters, config, lending, mcp_server, pipeline, query
 from runlore._text import clean
 from runlore.budget import tokens, tokens_of
+from runlore.digest._told import told_in
 from runlore.lending import Stores
 from runlore.lessons import Lesson
 from runlore.lessons.shelf import Shelf
 from runlore.mcp_server import BY_NAME, _cursor, call
 from runlore.mcp_server._answer import LEAST, MOST, USUAL
 from runlore.mcp_server._recorded import fence, line, plain, quoted
-from runlore.model import is_own
+from runlore.model import SessionEvent, is_own
 from runlore.store import Filter, open_store
 from tests.ledgers import Paid
 from tests.toy import Toy
@@ -360,6 +362,16 @@ def test_only_lessons_that_were_approved_and_fit_are_told(stores: Stores) -> Non
     assert ids() == ids(task="the build") == ["abc", "there"]
     assert ids(repo="other/x") == ["abc"]
     assert ids(task="poetry") == []
+
+
+def test_which_lessons_a_session_was_told_stands_in_the_answer_in_either_form(stores: Stores) -> None:
+    shelf().put(lesson("there", repo="acme/shop"))
+    answer = call(stores, "lessons", {"task": "the build"})
+    forms = [text_of(answer), json.dumps(answer.structured_content), json.dumps({"content": [{"type": "text", "text": text_of(answer)}]})]
+    for n, form in enumerate(forms):
+        asked = SessionEvent(session_uid="toy:1", seq=0, kind="tool_call", tool="mcp__runlore__lessons", call_id="1")
+        given = SessionEvent(session_uid="toy:1", seq=1, kind="tool_result", call_id="1")
+        assert [one.lesson for one in told_in([asked, given], {1: form})] == ["abc", "there"], n
 
 
 def test_what_an_agent_proposes_is_never_approved_by_it(stores: Stores) -> None:

@@ -28,11 +28,13 @@ def store(tmp_path: Path) -> Iterator[Store]:
         yield made
 
 
-def session(store: Store, name: str, *, agent: str = "toy", repo: str | None = None, days_ago: float = 1, **met: Fix | None) -> None:
+def session(
+    store: Store, name: str, *, agent: str = "toy", repo: str | None = None, cwd: str | None = None, days_ago: float = 1, **met: Fix | None
+) -> None:
     """A session with a digest, and nothing else. `met` are errors by name, as `ERRORS` has them, each with its fix."""
     uid, when = make_uid(agent, name), NOW - timedelta(days=days_ago)
     source = Source(agent=agent, path=f"/{name}", root="/", size=1, mtime_ns=1, inode=1)
-    facts = Facts(native_session_id=name, title=name, repo=repo)
+    facts = Facts(native_session_id=name, title=name, repo=repo, cwd=cwd)
     tally = Tally(events=1, started_at=when, ended_at=when)
     empty: list[int] = []
     piece = Piece(session_uid=uid, facts=facts, tally=tally, hash=b"h", rows=[], segments=[], natives=empty, links=[], originals=[])

@@ -14,7 +14,7 @@ import msgspec
 FINGERPRINT_VERSION = 1
 """Of the rules behind a fingerprint. It is part of the hash: a changed rule makes other fingerprints, and never a silent mix."""
 
-DIGEST_VERSION = 7
+DIGEST_VERSION = 8
 """Of all the rules behind a digest. Raise it when one made today would say something else than one made yesterday."""
 
 How = Literal["edit", "command", "read", "changed", "retry"]
@@ -149,6 +149,17 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
     seq: int
     sha: str
     subject: str = ""
+
+
+class Told(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A lesson that the session asked our tools for and was given, however often."""
+
+    lesson: str
+    seq: int
+    """Of the first answer that has it."""
+    at: datetime | None = None
+    tokens: int = 0
+    """Of all answers that have it, with what else is in them."""
 
 
 class Covers(msgspec.Struct, frozen=True):

@@ -78,8 +78,8 @@ def _walk(command: click.Command, name: str, parent: click.Context | None) -> It
 def agents_page() -> str:
     """One row for each adapter that comes with runlore."""
     rows = [
-        "| agent | name | sessions are read from | variables | deletes after | does not tell | about |",
-        "|---|---|---|---|---|---|---|",
+        "| agent | name | sessions are read from | variables | deletes after | does not tell | reads lessons in | about |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for name, adapter in adapters.load().items():
         if not Path(adapters.__file__).with_name(f"{name}.py").is_file():
@@ -88,7 +88,8 @@ def agents_page() -> str:
         roots = ", ".join(f"`{root}`" for root in adapter.roots)
         variables = ", ".join(f"`{root[1:].partition('/')[0]}`" for root in adapter.roots if root.startswith("$"))
         days = f"{adapter.keeps_days} days" if adapter.keeps_days else ""
-        cells = (adapter.label, f"`{name}`", roots, variables, days, ", ".join(adapters.lacks(adapter)), about)
+        files = ", ".join(f"`{file}`" for file in adapters.instructions(name))
+        cells = (adapter.label, f"`{name}`", roots, variables, days, ", ".join(adapters.lacks(adapter)), files, about)
         rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     left_out = [f"- {label}: {why}." for label, why in adapters.LEFT_OUT.items()]
     parts = ["\n".join(rows), "\n".join(["Not read:", "", *left_out])]

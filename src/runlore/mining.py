@@ -49,6 +49,8 @@ def cases(store: Store, config: Config, chosen: Filter) -> list[Case]:
                     repo=line.repo,
                     root=roots[line.uid],
                     is_subagent=line.relation == "subagent",
+                    cwd=(line.cwd or "") if line.machine is None else "",
+                    began=line.started_at or "",
                     at=line.ended_at or line.started_at or "",
                     usd=line.usd or 0.0,
                     tokens=line.input_tokens + line.output_tokens + line.cache_read_tokens + line.cache_write_tokens,

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Literal, Self, get_args
 import msgspec
 from msgspec.structs import force_setattr
 
-from ._findings import Commit, Covers, ErrorSeen, Fix, Moment, Ran, Tested, Took
+from ._findings import Commit, Covers, ErrorSeen, Fix, Moment, Ran, Tested, Told, Took
 from ._units import USD as USD
 from ._units import parse_time as parse_time
 from .errors import MissingField, ModelError
@@ -389,6 +389,8 @@ class Digest(_Value, frozen=True, kw_only=True):
     interventions: tuple[Moment, ...] = ()
     corrections: tuple[Moment, ...] = ()
     """What a person said next that rejects or redirects what was done."""
+    told: tuple[Told, ...] = ()
+    """Lessons that it asked for and was given."""
     decisions: tuple[Moment, ...] = ()
     retries: int = 0
     compactions: int = 0

@@ -174,6 +174,7 @@ class _Sync:
             self.price()
             self.redact_stored()
             self.digest(workers, progress)
+            self.look_at_lessons()
 
     # ── what is there ────────────────────────────────────────────────────────────────────────────────────────────────
     def discover(self) -> list[Source]:
@@ -512,6 +513,16 @@ class _Sync:
         count, problems = digest_stale(self.store, self.config, workers=workers, quiet_s=self.quiet_s, progress=progress)
         self.report.digests += count
         self.report.problems += problems
+
+    def look_at_lessons(self) -> None:
+        """Notes which lessons stand in the files of projects, where some were put there: editors and git change them as well."""
+        if (self.config.home / "rendered.jsonl").is_file():  # Without the import: most have none.
+            from .lessons import standing
+
+            try:
+                standing.look(self.config.home, datetime.now(UTC))
+            except OSError as error:
+                self.report.problems.append((str(self.config.home / standing.NOTES), error.strerror or str(error)))
 
 
 def _version(agent: str) -> int | None:

@@ -10,6 +10,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext, suppress
 from datetime import datetime, timedelta
+from itertools import chain
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -24,6 +26,10 @@ from .lessons.retro import Retro, SkillSeen
 from .lessons.shelf import Broken, Shelf
 from .model import format_time
 from .store import Filter, Store
+
+if TYPE_CHECKING:
+    from .lessons.measure import Effect
+    from .mine import Case
 
 replace = msgspec.structs.replace
 
@@ -251,6 +257,20 @@ def _words(text: str) -> frozenset[str]:
     import re
 
     return frozenset(word for word in re.findall(r"[^\W_]{3,}", text.lower()))
+
+
+# ── whether it helps ─────────────────────────────────────────────────────────────────────────────────────────────────
+def effects(config: Config, cases: Sequence[Case]) -> list[Effect]:
+    """Of every lesson that one of these sessions was told by whatever way, or that hooks told to any."""
+    from . import adapters
+    from .lessons import measure, standing, tellings
+
+    told = chain(
+        tellings.by_hooks(deliver.read(config.home)),
+        tellings.by_asking(cases),
+        tellings.by_files(standing.spans(standing.read(config.home)), cases, adapters.instructions),
+    )
+    return measure.effects(shelf_of(config).read()[0], told, cases)
 
 
 # ── looking back ─────────────────────────────────────────────────────────────────────────────────────────────────────

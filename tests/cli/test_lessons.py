@@ -13,13 +13,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from runlore import adapters, mining, pipeline, teaching
 from runlore import config as settings
-from runlore import mining, pipeline, teaching
 from runlore.digest.errors import signature
 from runlore.errors import ModelError
-from runlore.lessons import Lesson, deliver
+from runlore.lessons import Lesson, deliver, standing
 from runlore.lessons.shelf import Shelf
 from runlore.live import SessionStore
+from runlore.model import format_time
 from runlore.store import Filter, open_store
 from tests.cli.conftest import Run
 from tests.test_recurring import ERRORS, NOW, fix, session
@@ -258,6 +259,51 @@ def test_the_effect_of_a_lesson_that_was_told_is_measured(run: Run, home: Path, 
     [found] = json.loads(run("measure", "--json").stdout)["lessons"]
     assert (found["id"], found["told"], found["recurs"]["after"], found["recurs"]["after_of"]) == ("abc", 1, 1, 1)
     assert [one["period"] for one in json.loads(run("measure", "--by", "week", "--json").stdout)["fleet"]] == ["2026-W22"]
+
+
+def test_sessions_that_read_a_lesson_in_a_file_were_told_it(run: Run, home: Path, shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+    project = home / "shop"
+    (project / ".git").mkdir(parents=True)
+    (project / ".git/config").write_text('[remote "origin"]\n\turl = git@example.com:acme/shop.git\n')
+    shelf.put(lesson(status="approved", fingerprint=fingerprint_of("key"), repo="acme/shop"))
+    file, notes = project / "AGENTS.md", home / ".runlore" / standing.NOTES
+    run("lessons", "render", str(file), "--dry-run")
+    assert not notes.exists()
+    run("lessons", "render", str(file), "--yes")
+    written = datetime.now(UTC)
+    setting = settings.load()
+    with closing(open_store(setting.store)) as store:
+        for name, hours in (("before", -2), ("told", 1), ("also", 2), ("late", 9)):
+            days_ago = (NOW - written - timedelta(hours=hours)).total_seconds() / 86_400
+            session(store, name, repo="acme/shop", cwd=str(project), days_ago=days_ago, key=None)
+    monkeypatch.setattr(adapters, "instructions", lambda _: ("AGENTS.md",))
+    assert "file 3" in run("measure").stdout
+    [found] = json.loads(run("measure", "--json").stdout)["lessons"]
+    assert (found["ways"], found["compared"], found["stays"]["before_of"]) == ({"file": 3}, "told at start", 1)
+    note = msgspec.json.decode(notes.read_bytes().splitlines()[-1])
+    with open(notes, "ab") as more:  # As a look would note it when a person has taken it out.
+        more.write(msgspec.json.encode({**note, "at": format_time(written + timedelta(hours=5)), "lessons": [], "names": []}) + b"\n")
+    [found] = json.loads(run("measure", "--json").stdout)["lessons"]
+    assert found["ways"] == {"file": 2}
+    assert len(notes.read_bytes().splitlines()) == 3  # Measuring notes nothing.
+    monkeypatch.setattr(adapters, "instructions", lambda _: ("CLAUDE.md",))
+    assert json.loads(run("measure", "--json").stdout)["lessons"] == []
+
+
+def test_a_sync_sees_that_somebody_took_lessons_out_of_a_file(run: Run, home: Path, tmp_path: Path, shelf: Shelf) -> None:
+    file, place = tmp_path / "AGENTS.md", home / ".runlore"
+    shelf.put(lesson(status="approved"))
+    run("lessons", "render", str(file), "--yes")
+    run("sync", "--dry-run")
+    file.write_text("mine\n")
+    run("sync", "--dry-run")
+    assert [note.lessons for note in standing.read(place)] == [(), ("abc",)]
+    for _ in range(2):
+        run("sync")
+    assert [note.lessons for note in standing.read(place)] == [(), ("abc",), ()]
+    run("lessons", "render", str(file), "--yes")
+    run("lessons", "render", str(file), "--remove", "--yes")
+    assert [note.lessons for note in standing.read(place)] == [(), ("abc",), (), ("abc",), ()]
 
 
 def fingerprint_of(name: str) -> str:

@@ -46,6 +46,15 @@ def test_all_that_was_known_is_in_it_and_what_is_new_is_added() -> None:
     assert both.before == before
 
 
+def test_a_lesson_that_was_told_on_both_sides_was_told_first_before() -> None:
+    answer = "ab1 (approved): the build fails"
+    one, two = (Timeline().say("go").call("{}", answer, action="mcp", tool="mcp__runlore__lessons") for _ in range(2))
+    before, after = parts(one, two.call("{}", "cd2 (approved): x", action="mcp", tool="mcp__runlore__lessons"))
+    first, second = join(before, after, SESSION).told
+    assert (first.lesson, first.seq, first.tokens) == ("ab1", 2, 2 * before.told[0].tokens)
+    assert (second.lesson, second.seq) == ("cd2", CUT + 4)
+
+
 def test_tests_that_failed_and_were_not_run_again_are_no_success() -> None:
     before, after = parts(ran_tests(Timeline().say("build it"), failed=2), Timeline().say("thanks, perfect, that works").reply())
     assert before.outcome == "fail"

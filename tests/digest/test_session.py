@@ -249,6 +249,23 @@ def test_copies_and_our_own_answers_are_no_part_of_it(line: Timeline) -> None:
     assert (made.errors, made.tools, made.kinds) == ((), {}, {})
 
 
+def test_lessons_that_it_asked_for_and_was_given_are_in_it_once_each(line: Timeline) -> None:
+    text = "total: 2\n<recorded 1>\nab1 (approved): the build fails\n  3 sessions\nRun it.\nkeep-it (approved): x\n</recorded 1>"
+    form = msgspec.json.encode({"recorded": text, "lessons": [{"id": "cd2", "status": "approved"}]}).decode()
+    line.say("fix it").call("{}", text, action="mcp", tool="mcp__runlore__lessons")
+    line.call("{}", form, action="mcp", tool="runlore.lessons")
+    line.call("{}", '{"id": "no1", "status": "proposed"}\nno2 (proposed): x', action="mcp", tool="runlore.lessons")
+    line.call("{}", text.replace("ab1", "ef3"), action="mcp", tool="mcp__runlore__lessons", origin="toy:0#5")
+    line.call("cat notes", "gh4 (approved): no answer of ours")
+    told = line.digest.told
+    assert [(one.lesson, one.seq, one.at) for one in told] == [
+        ("ab1", 2, line.events[2].ts),
+        ("keep-it", 2, line.events[2].ts),
+        ("cd2", 4, line.events[4].ts),
+    ]
+    assert told[0].tokens > told[2].tokens > 20  # The first was told twice.
+
+
 def test_long_lists_are_cut_and_what_is_missing_is_counted(line: Timeline) -> None:
     for n in range(2 * MOST_FILES):
         line.call(f"f{n}", "text", action="read", files=(f"/w/f{n}.py",))

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import random
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import msgspec
 import pytest
 
-from runlore._findings import Covers, ErrorSeen, Fix, Moment, Ran
-from runlore.digest.errors import signature
+from runlore._findings import Covers, Fix, Moment, Ran
 from runlore.lessons import Lesson
+from runlore.lessons.compare import difference
 from runlore.lessons.deliver import Delivered
-from runlore.lessons.measure import Effect, difference, effects, quantile, snapshots
+from runlore.lessons.measure import Effect, effects, quantile, snapshots
+from runlore.lessons.tellings import by_hooks
 from runlore.mine import Case
 from runlore.model import Digest, Outcome, format_time
-
-START = datetime(2026, 1, 1, tzinfo=UTC)
-MET = signature("KeyError: 'user'")
-assert MET is not None
-ERROR = ErrorSeen(signature=MET, count=1, seqs=(3,))
-LESSON = Lesson(id="abc", problem="p", resolution="r", kind="error", fingerprint=MET.fingerprint, evidence=("toy:1#3",), sessions=3)
+from tests.lessons.fleets import ERROR, LESSON, START, WAYS, Fleet, Way
 
 
 def case(n: int, *, met: bool = False, outcome: Outcome = "success", **fields: object) -> Case:
@@ -49,7 +45,7 @@ def simulated(seed: int, before: float, after: float, number: int = 60, earlier:
 
 def judged(*simulation: object) -> Effect:
     lesson, cases, notes = simulation
-    [effect] = effects([lesson], notes, cases)  # type: ignore[list-item, arg-type]
+    [effect] = effects([lesson], by_hooks(notes), cases)  # type: ignore[list-item, arg-type]
     return effect
 
 
@@ -106,10 +102,72 @@ def test_a_lesson_told_at_failing_tools_is_judged_by_whether_the_error_stays() -
     assert judged(LESSON, cases, notes[:19]).verdict == "too early"
 
 
+def test_a_command_that_keeps_failing_is_judged_by_whether_it_does_after_a_first_failure() -> None:
+    lesson = msgspec.structs.replace(LESSON, kind="retries", fingerprint="", about="npm test")
+
+    def failing(n: int, times: int) -> Case:
+        made = case(n)
+        return msgspec.structs.replace(
+            made, digest=msgspec.structs.replace(made.digest, commands=(Ran(seq=3, command="npm test", failed=times),))
+        )
+
+    cases = [failing(n, 5 if n % 5 else 1) for n in range(40)] + [failing(n, 1 if n % 10 else 5) for n in range(40, 80)]
+    notes = [msgspec.structs.replace(one, event="fail") for one in told(cases[40:])]
+    found = judged(lesson, cases, notes)
+    assert (found.verdict, found.compared, found.stays.before, found.stays.after) == ("effective", "told on failure", 32, 4)
+    assert judged(lesson, [failing(n, 5 if n % 5 else 1) for n in range(80)], notes).verdict == "no effect seen"
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_by_whatever_way_it_is_told_an_effect_is_found_where_there_is_one(way: Way) -> None:
+    found = [Fleet(way, seed, rate=0.5, left=0.1, earlier=150, later=400).judged(400) for seed in range(10)]
+    assert [one.verdict for one in found if one].count("effective") >= 8
+    without = [Fleet(way, seed, rate=0.4, left=1, earlier=100, later=200).judged(200) for seed in range(25)]
+    assert sum(one.verdict in ("effective", "harmful") for one in without if one) <= 1
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_work_that_moves_to_where_the_error_is_rare_is_no_effect(way: Way) -> None:
+    found = [Fleet(way, seed, rate=0.6, left=1, earlier=100, later=200, shifts=True).judged(200) for seed in range(25)]
+    assert sum(one.verdict in ("effective", "harmful") for one in found if one) <= 1
+    fleet = Fleet("start", 1, rate=0.6, left=1, earlier=100, later=200, shifts=True).judged(200)
+    assert fleet
+    assert fleet.recurs.before / fleet.recurs.before_of > 2 * fleet.recurs.expected  # As it was, and as it would be with the work of after.
+
+
+def test_who_asks_for_a_lesson_has_met_its_error_and_that_is_not_held_against_it() -> None:
+    fleet = Fleet("asked late", 3, rate=0.4, left=1, earlier=100, later=200)
+    found = fleet.judged(200)
+    assert found
+    assert (found.verdict, found.compared, list(found.ways)) == ("no effect seen", "could ask", ["asked"])
+    assert found.recurs.after_of > 2 * found.told > 40  # All that could ask.
+    few = fleet.judged(30)
+    assert few
+    assert (few.verdict, few.told < 20, few.recurs.after_of > 20) == ("too early", True, True)
+
+
+def test_the_first_comparison_that_enough_sessions_were_told_for_is_made() -> None:
+    start, asked = (Fleet(way, 5, rate=0.4, left=1, earlier=100, later=200) for way in ("start", "asked late"))
+    every = [*asked.before, *asked.later]
+    tellings = [*asked._tellings(asked.later), *start._tellings(start.later[:19])]
+    [few] = effects([asked.lesson], tellings, every)
+    [enough] = effects([asked.lesson], [*tellings, *start._tellings(start.later[19:20])], every)
+    assert (few.compared, enough.compared) == ("could ask", "told at start")
+    assert (enough.ways["start"], enough.recurs.after_of) == (20, 20)
+
+
+def test_a_session_of_an_agent_that_was_not_there_before_has_nothing_to_be_compared_with() -> None:
+    lesson, cases, notes = simulated(2, 0.3, 0.0)
+    others = [msgspec.structs.replace(one, uid=f"other:{one.uid}", agent="other") for one in cases[60:]]
+    more = [msgspec.structs.replace(note, agent="other", session=f"toy:{note.session}") for note in notes]
+    alone, both = judged(lesson, cases, notes), judged(lesson, [*cases, *others], [*notes, *more])
+    assert (both.told, both.recurs) == (2 * alone.told, alone.recurs)
+
+
 def test_what_was_never_told_has_no_effect_to_tell() -> None:
     cases = [case(n) for n in range(5)]
-    assert effects([LESSON], told(cases, "other"), cases) == []
-    [alone] = effects([LESSON], told([case(77)]), cases)  # A session that is not stored yet.
+    assert effects([LESSON], by_hooks(told(cases, "other")), cases) == []
+    [alone] = effects([LESSON], by_hooks(told([case(77)])), cases)  # A session that is not stored yet.
     assert (alone.verdict, alone.told, alone.recurs.after_of) == ("too early", 1, 0)
 
 

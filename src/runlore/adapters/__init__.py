@@ -162,7 +162,8 @@ class Adapter(Protocol):
     An adapter whose sources are no files of their own, say the sessions of one database, also has `refresh(source)`: the source as it
     is now, or None when it is gone. Such a source is named as if it lay below what it is in.
 
-    One whose agent leaves out of its files what others tell has `lacks`, the plain words for it: ("tokens", "times").
+    One whose agent leaves out of its files what others tell has `lacks`, the plain words for it: ("tokens", "times"). One whose agent
+    reads a file of the project by itself, whatever its version and settings, has `instructions`, the names of such files.
 
     One of whose sources some are only appended to says so by `is_appended(path)`: at every position of such a source the carry follows
     from the records before it."""
@@ -225,6 +226,14 @@ def is_appended(name: str, path: str) -> bool:
     except ConfigError:  # It is not installed any more.
         return False
     return hasattr(adapter, "is_appended") and bool(adapter.is_appended(path))
+
+
+def instructions(name: str) -> tuple[str, ...]:
+    """The files that this agent reads at the start of every session in their folder or below; none where that is not known for sure."""
+    try:
+        return tuple(getattr(get(name), "instructions", ()))
+    except ConfigError:  # Its adapter is not installed any more.
+        return ()
 
 
 @cache

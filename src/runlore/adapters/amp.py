@@ -42,6 +42,7 @@ class Adapter(Growing):
     )  # fmt: skip
     suffix = ".json"
     lacks = ("times of replies before 2026",)
+    instructions = ("AGENTS.md",)
 
     def find_roots(self, env: Mapping[str, str]) -> list[Path]:
         """With `*` for the editors that are there."""

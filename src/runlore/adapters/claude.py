@@ -47,6 +47,7 @@ class Adapter(JsonLines):
     keeps_days = 30  # The default of its setting cleanupPeriodDays.
     marker = b"<persisted-output>"
     command = "claude"
+    instructions = ("CLAUDE.md",)  # Of AGENTS.md it depends on the version and on a setting.
 
     def discover(self, root: Path) -> Iterator[Source]:
         """Sources of sessions carry the ids of the subagents that have a file: what the session mirrors of them is then a copy."""

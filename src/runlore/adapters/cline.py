@@ -52,6 +52,7 @@ class Adapter(JsonLines):
     )  # fmt: skip
     whole_prompts_since: datetime | None = None
     """Since when the tokens of a prompt that a task tells of include what the cache had, whoever the provider is."""
+    instructions = ("AGENTS.md",)
 
     def find_roots(self, env: Mapping[str, str]) -> list[Path]:
         """With `*` for the editors that are there."""

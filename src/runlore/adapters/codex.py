@@ -60,6 +60,7 @@ class Adapter(Documents):
     version = 6
     roots: tuple[str, ...] = ("$CODEX_SESSIONS_DIR", "$CODEX_HOME", "~/.codex")
     command: str | None = "codex"
+    instructions = ("AGENTS.md",)
 
     def discover(self, root: Path) -> Iterator[Source]:
         """The rollouts below a home of Codex, or below any other folder."""

@@ -44,6 +44,7 @@ class Adapter(Documents):
     label = "GitHub Copilot CLI"
     version = 4
     lacks = ("tokens of the input of a run that was killed",)
+    instructions = ("AGENTS.md", "CLAUDE.md", "GEMINI.md")
     roots: tuple[str, ...] = ("$COPILOT_HOME", "$XDG_STATE_HOME/.copilot", "~/.copilot")
 
     def discover(self, root: Path) -> Iterator[Source]:

@@ -44,6 +44,7 @@ class Adapter(SqliteSessions):
     version = 3
     roots: tuple[str, ...] = ("$CRUSH_GLOBAL_DATA", "$XDG_DATA_HOME/crush", "~/.local/share/crush", "~/AppData/Local/crush")
     lacks = ("tokens of a request",)
+    instructions: tuple[str, ...] = ("AGENTS.md", "CLAUDE.md", "GEMINI.md", "CRUSH.md")
     folder, file = ".crush", "crush.db"
     """What a project's folder has, and in that."""
 

@@ -114,6 +114,7 @@ class Adapter(JsonLines):
         "~/.cursor-server/data/User", "~/.cursor",
     )  # fmt: skip
     lacks = ("tokens of nearly all requests", "times of the command line's messages")
+    instructions = ("AGENTS.md",)
 
     def __init__(self) -> None:
         self.editor, self.single = Editor(), Whole()

@@ -47,6 +47,7 @@ class Adapter(Documents):
     version = 3
     roots: tuple[str, ...] = ("$GEMINI_CLI_HOME/.gemini/tmp", "~/.gemini/tmp")
     keeps_days: int | None = 30  # The default of its setting general.sessionRetention.
+    instructions: tuple[str, ...] = ("GEMINI.md",)  # The default of its setting context.fileName.
 
     def discover(self, root: Path) -> Iterator[Source]:
         """The sessions of a home of the agent, or below any other folder."""

@@ -54,6 +54,7 @@ class Adapter(SqliteSessions):
     version = 2
     roots = ("$GOOSE_PATH_ROOT/data/sessions", "~/.local/share/goose/sessions", "~/AppData/Roaming/Block/goose/data/sessions")
     lacks = ("git branch", "what was rewound")
+    instructions = ("AGENTS.md", ".goosehints")  # The default of CONTEXT_FILE_NAMES.
     lines = Lines()
 
     def databases(self, root: str, refused: list[ReadError]) -> Iterable[str]:

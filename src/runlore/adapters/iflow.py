@@ -22,6 +22,7 @@ class Adapter(JsonLines):
     version = 1
     roots = ("~/.iflow/projects",)
     lacks = ("tokens",)
+    instructions = ("IFLOW.md",)
 
     def normalize(self, source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
         from ._iflow import Reader  # A sync with nothing new never needs it.

@@ -59,6 +59,7 @@ class Adapter(JsonLines):
     version = 4
     roots = (*CLI, *CODE)
     lacks = ("model (Kimi CLI)", "git branch")
+    instructions = ("AGENTS.md",)
 
     def find_roots(self, env: Mapping[str, str]) -> list[Path]:
         """Those of both programs: what moves the sessions of one leaves those of the other."""

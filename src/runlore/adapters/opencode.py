@@ -48,6 +48,7 @@ class Adapter:
     stem = "opencode"
     """What the names of its databases begin with."""
     command = "opencode"
+    instructions = ("AGENTS.md",)  # CLAUDE.md only where there is none.
     variable = "OPENCODE_DB"
 
     def find_roots(self, env: Mapping[str, str]) -> list[Path]:

@@ -11,6 +11,7 @@ class Adapter(crush.Adapter):
     name = "opencode_go"
     label = "opencode (Go)"
     roots = ("~/.opencode",)
+    instructions = ("CLAUDE.md", "OpenCode.md")
     folder, file = ".opencode", "opencode.db"
 
 

@@ -35,6 +35,7 @@ class Adapter(JsonLines):
     version = 2
     roots: tuple[str, ...] = ("$PI_CODING_AGENT_SESSION_DIR", "$PI_CODING_AGENT_DIR/sessions", "~/.pi/agent/sessions")
     lacks: tuple[str, ...] = ("git branch",)
+    instructions = ("AGENTS.md",)  # CLAUDE.md only where there is none.
     command = ("pi", "--session")
 
     def discover(self, root: Path) -> Iterator[Source]:

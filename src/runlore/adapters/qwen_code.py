@@ -33,6 +33,7 @@ class Adapter(gemini_cli.Adapter):
     version = 2
     roots = ("$QWEN_RUNTIME_DIR", "$QWEN_HOME", "~/.qwen")
     keeps_days = None
+    instructions = ("QWEN.md",)
 
     def places(self, root: Path) -> list[tuple[Path, bool]]:
         own = [root / name for name in (PROJECTS, "tmp") if (root / name).is_dir()]

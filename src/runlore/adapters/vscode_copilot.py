@@ -47,6 +47,7 @@ class Adapter(Growing):
     version = 2
     roots: tuple[str, ...] = ("$VSCODE_COPILOT_DIR", *(place.format(app) for place in PLACES for app in APPS))
     lacks = ("tokens of all prompts of a request but the last", "times of most events", "git branch")
+    instructions = ("AGENTS.md",)  # Unless its setting chat.useAgentsMdFile says no.
 
     def discover(self, root: Path) -> Iterator[Source]:
         """The chats of a user's folder, or every file that may be one below any other."""

@@ -37,6 +37,7 @@ def render(digest: Digest, cwd: str | None = None) -> Iterator[str]:
         ("delegated", digest.subagents),
     ):
         yield from _moments(name, moments)
+    yield from _list("was told", [f"#{told.seq} lesson {one_line(told.lesson)}" for told in digest.told], digest.cut.get("told", 0))
     beside = [count(digest.retries, "retry", "retries")] * bool(digest.retries)
     yield from _line("besides", ", ".join([*beside, *[count(digest.compactions, "compaction")] * bool(digest.compactions)]))
     yield from _errors(digest)

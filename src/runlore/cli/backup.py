@@ -1,8 +1,8 @@
 """Copy the store to a file, also while it is in use.
 
 The copy is the store of one moment, is checked, and is readable by you alone. To use it, put it where the store was, without
-the -wal and -shm that may lie beside it there, or name it in RUNLORE_STORE. Beside the store lie config.toml and redact.key,
-which are not in it. With --json an object (docs/json.md).
+the -wal and -shm that may lie beside it there, or name it in RUNLORE_STORE. Beside the store lie config.toml, redact.key, live
+sessions, lessons and the notes on who was told them, which are not in it. With --json an object (docs/json.md).
 """
 
 from __future__ import annotations

@@ -294,6 +294,7 @@ def write_block(
     *, unchanged: str,
 ) -> None:  # fmt: skip
     from .. import _settings as files
+    from ..lessons import standing
     from ._integrate import RECEIPTS, Unasked, clean_diff, colored
 
     place, name = setting.home / RECEIPTS, f"lessons {file}"
@@ -302,7 +303,9 @@ def write_block(
     lines = clean_diff(made)
     if not is_json and lines:
         echo("\n".join(colored(line) for line in lines))
-    if not made.is_empty and not dry_run:
+    if made.is_empty and not dry_run and setting.home.is_dir():
+        standing.look(setting.home, datetime.now(UTC), file)  # Somebody else may have put it there.
+    elif not made.is_empty and not dry_run:
         if not yes:
             if is_json or not (sys.stdin.isatty() and sys.stderr.isatty()):
                 raise Unasked(one_line(str(file)))
@@ -312,7 +315,9 @@ def write_block(
         # The receipt first: without it the file could not be restored to the byte.
         if ids and made.receipt:
             files.write_receipts(place, {**others, name: made.receipt})
+        standing.look(setting.home, datetime.now(UTC), file, is_coming=True)
         files.apply(made)
+        standing.look(setting.home, datetime.now(UTC), file)
         if not ids:
             files.write_receipts(place, others)
     if is_json:

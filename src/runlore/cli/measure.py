@@ -1,8 +1,9 @@
 """Say whether lessons help, and how sessions go over time.
 
-For each lesson that hooks have told: in how many sessions its problem came
-before and after, with the bounds of the difference (99 %), and a verdict; `too early`
-until 20 sessions were told. With --json an object: lessons, fleet (docs/json.md).
+For each lesson that was told, by hooks, in a file (`lessons render`) or because a
+session asked for it: in how many sessions its problem came before and after, with the
+bounds of the difference (99 %), and a verdict; `too early` until 20 sessions were
+told. With --json an object: lessons, fleet (docs/json.md).
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ import msgspec
 
 from .. import mining, query, teaching
 from ..errors import NotFound
-from ..lessons import deliver
-from ..lessons.measure import Effect, Share, Snapshot, effects, snapshots
+from ..lessons.compare import Share
+from ..lessons.measure import Effect, Snapshot, snapshots
 from ..store import Filter
 from . import _click as click
 from ._options import as_json_list, few_filters, is_paged, no_pager, open_store
@@ -35,7 +36,7 @@ def command(ctx: click.Context, chosen: Filter, by: Literal["week", "month"], is
         if query.is_empty(store):
             raise NotFound(query.EMPTY)
         cases = mining.cases(store, setting, chosen._replace(parents_only=False))
-        found = effects(teaching.shelf_of(setting).read()[0], deliver.read(setting.home), cases)
+        found = teaching.effects(setting, cases)
     fleet = snapshots(cases, by)
     if is_json:
         write_json({"lessons": msgspec.to_builtins(found), "fleet": msgspec.to_builtins(fleet)})
@@ -52,6 +53,8 @@ def effect_lines(found: list[Effect]) -> list[str]:
         Column("LESSON", [one.id for one in found]),
         Column("VERDICT", [one.verdict for one in found]),
         Column("TOLD", [str(one.told) for one in found], right=True),
+        Column("VIA", [", ".join(f"{way} {number}" for way, number in one.ways.items()) for one in found], leaves=7),
+        Column("COMPARED", [one.compared for one in found], leaves=8),
         Column("BEFORE", [of(one.recurs.before, one.recurs.before_of) for one in found], right=True),
         Column("AFTER", [of(one.recurs.after, one.recurs.after_of) for one in found], right=True),
         Column("CHANGE", [bounds(one.recurs) for one in found], right=True, leaves=6),

@@ -12,9 +12,10 @@ from typing import TypeVar, get_args
 
 import msgspec
 
-from .._findings import ErrorSeen, Fix, Ran, Took
+from .._findings import ErrorSeen, Fix, Ran, Told, Took
 from ..model import Digest, Session
 from . import Level, Quality
+from ._told import MOST_TOLD
 from .session import (
     MOST_COMMANDS,
     MOST_ERRORS,
@@ -100,6 +101,7 @@ def join(before: Digest, after: Digest, session: Session) -> Digest:
         active_s=after.active_s,
         interventions=both("interventions", MOST_MOMENTS),
         corrections=both("corrections", MOST_MOMENTS),
+        told=most("told", _merged(before.told, after.told, lambda told: told.lesson, _told_again), MOST_TOLD),
         decisions=both("decisions", MOST_MOMENTS),
         retries=after.retries,
         compactions=before.compactions + after.compactions,
@@ -146,6 +148,10 @@ def _run_again(known: Ran, run: Ran) -> Ran:
 def _took_again(known: Took, took: Took) -> Took:
     longest = max(known, took, key=lambda one: one.seconds / one.count)
     return msgspec.structs.replace(longest, seconds=known.seconds + took.seconds, count=known.count + took.count)
+
+
+def _told_again(known: Told, told: Told) -> Told:
+    return msgspec.structs.replace(known, tokens=known.tokens + told.tokens)
 
 
 def _surer(before: Digest, after: Digest) -> Digest:

@@ -22,6 +22,7 @@ from ._attempts import attempts_of
 from ._clean import safe
 from ._commands import seems_to_look
 from ._said import corrections_of, goal_of, is_stop
+from ._told import MOST_TOLD, told_in
 from ._work import work_in
 from .errors import errors_in
 from .fixes import fixes_in
@@ -89,6 +90,7 @@ def make(session: Session, events: Iterable[SessionEvent], bodies: Mapping[int, 
         active_s=round(session.cost.wall_clock_s, 3),
         interventions=most("interventions", (_moment(event) for event in _stops(spoken)), MOST_MOMENTS),
         corrections=most("corrections", corrections_of(spoken, bodies), MOST_MOMENTS),
+        told=most("told", told_in(everything, bodies), MOST_TOLD),
         decisions=most("decisions", (_decision(event, bodies) for event in own if event.kind == "decision"), MOST_MOMENTS),
         retries=session.cost.retries,
         compactions=len([event for event in own if event.view == "compact"]),

@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -19,6 +20,7 @@ import msgspec
 from .. import adapters
 from ..config import Config
 from ..errors import ReadError, RunloreError, StoreBusy, StoreError
+from ..lessons import deliver
 from ..store import Store
 from .checks import CHECKS
 from .exam import Check, Exam, Finding, Kind, Progress, known_sources, source_now
@@ -157,6 +159,7 @@ _REPAIRS: dict[Kind, tuple[str, Callable[[Store, list[Any]], None]]] = {
     ),
     "strays": ("remove what belongs to nothing", lambda store, keys: store.drop_strays([key for key in keys if key is not None])),
     "forget": ("forget once more what was forgotten", _forget),
+    "told": ("forget what sessions were told that are forgotten", _each(lambda _, home, uid: deliver.forget(Path(home), {uid}))),
     "position": ("look up again where sources were left off", _each(_reposition)),
     "derive": ("let the next sync derive sources again", lambda store, keys: store.derive_again(keys)),
     "natives": ("make native ids again from the events", lambda store, keys: store.relink(keys)),

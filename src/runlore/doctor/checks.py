@@ -11,6 +11,8 @@ import msgspec
 
 from ..adapters import Facts
 from ..errors import RunloreError, StoreError
+from ..lessons import deliver, standing
+from ..lessons.shelf import Shelf
 from ..model import BLOCK
 from ..store import DAMAGED, Row
 from ..store import FORGOTTEN as LEFT_OUT
@@ -39,7 +41,8 @@ def check_privacy(exam: Exam) -> Iterator[Finding]:
     """What is runlore's is for this user alone, and the key of the redaction is whole."""
     home, store = exam.config.home, os.path.expanduser(exam.store.url)
     key = home / "redact.key"
-    files = [str(home), str(key), store, *(store + end for end in ("-wal", "-shm", ".lock"))]
+    notes = [str(home / name) for name in (deliver.NOTES, standing.NOTES)]
+    files = [str(home), str(key), *notes, store, *(store + end for end in ("-wal", "-shm", ".lock"))]
     for file in exam.each([file for file in files if os.path.exists(file)]):
         mode = os.stat(file).st_mode & 0o777
         if os.name == "posix" and mode & 0o077:
@@ -388,10 +391,30 @@ def check_records(exam: Exam) -> Iterator[Finding]:
 
 
 def check_forgotten(exam: Exam) -> Iterator[Finding]:
-    """Of what was forgotten nothing is left."""
-    for uid in exam.each(sorted(exam.store.tombstones())):
+    """Of what was forgotten nothing is left, here or beside the store: another machine may have forgotten it."""
+    gone = exam.store.tombstones()
+    for uid in exam.each(sorted(gone)):
         if exam.store.rows("select 1 from sessions where uid = ?", (uid,)):
             yield Finding(f"{uid}: was forgotten and is there", (("forget", uid),))
+    home = exam.config.home
+    for uid in sorted({note.uid for note in deliver.read(home)} & gone if gone else ()):
+        yield Finding(f"{uid}: was forgotten, and notes on what it was told are there", (("told", (str(home), uid)),))
+    for lesson in Shelf(home / "lessons").read()[0] if gone else ():
+        if any(ref.partition("#")[0] in gone for ref in lesson.evidence):
+            yield Finding(f"lesson {lesson.id} cites a session that was forgotten; `runlore lessons edit` changes it", is_note=True)
+
+
+def check_lessons(exam: Exam) -> Iterator[Finding]:
+    """Lessons can be read, and what is told of them is still noted."""
+    home = exam.config.home
+    known, broken = Shelf(home / "lessons").read()
+    exam.expect(len(known) + len(broken), len(known) + len(broken))
+    for one in broken:
+        yield Finding(f"{one.file} is no lesson, and is told to nobody: {one.reason}", is_note=True)
+    for file, largest in ((deliver.NOTES, deliver.LARGEST), (standing.NOTES, standing.LARGEST)):
+        if (home / file).is_file() and (home / file).stat().st_size >= largest:
+            yield Finding(f"{home / file} is full, and `runlore measure` learns of nothing new; move it away", is_note=True)
+    exam.step(len(known) + len(broken))
 
 
 def check_index(exam: Exam) -> Iterator[Finding]:
@@ -424,5 +447,6 @@ CHECKS: dict[str, Callable[[Exam], Iterator[Finding]]] = {
     "sources": check_sources,
     "records": check_records,
     "forgotten": check_forgotten,
+    "lessons": check_lessons,
     "index": check_index,
 }

@@ -23,7 +23,7 @@ SAMPLE = 200
 INDEX_SAMPLE = 50
 
 Kind = Literal[
-    "session", "source", "stream", "strays", "forget", "position", "natives", "derive", "streams", "sums", "digest", "index", "mode"
+    "session", "source", "stream", "strays", "forget", "told", "position", "natives", "derive", "streams", "sums", "digest", "index", "mode"
 ]
 Repair = tuple[Kind, Any]
 """What to do, and to what."""

@@ -6,7 +6,6 @@ Hooks are in a hurry: no store is asked here, and little is imported. The note i
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Container
 from datetime import datetime
 from functools import cache
@@ -17,7 +16,7 @@ import msgspec
 from .._text import OWN, one_line, untagged
 from ..budget import tokens
 from ..config import Lessons
-from . import Lesson
+from . import Lesson, _notes
 from .rank import ranked
 from .shelf import Shelf
 
@@ -113,7 +112,7 @@ def quoted(text: str, most: int) -> str:
 def note(
     home: Path, text: str, now: datetime, *, agent: str, session: str, repo: str, lessons: tuple[str, ...] = (), fingerprint: str = ""
 ) -> None:  # fmt: skip
-    """One write, so that several processes do not mix their lines. What is about an error was told when a tool failed."""
+    """What is about an error was told when a tool failed."""
     told = Delivered(
         at=now.isoformat(),
         agent=agent,
@@ -124,12 +123,7 @@ def note(
         repo=repo,
         tokens=tokens(text),
     )
-    place = os.open(home / NOTES, os.O_CREAT | os.O_WRONLY | os.O_APPEND | getattr(os, "O_BINARY", 0), 0o600)
-    try:
-        if os.fstat(place).st_size < LARGEST:
-            os.write(place, msgspec.json.encode(told) + b"\n")
-    finally:
-        os.close(place)
+    _notes.append(home / NOTES, told, LARGEST)
 
 
 def is_told(home: Path, agent: str, session: str, fingerprint: str) -> bool:
@@ -139,14 +133,7 @@ def is_told(home: Path, agent: str, session: str, fingerprint: str) -> bool:
 
 def read(home: Path) -> list[Delivered]:
     """All notes. A line that is damaged costs itself."""
-    return [note for note in _lines(home, LARGEST * 2) if _is_time(note.at)]
-
-
-def _is_time(text: str) -> bool:
-    try:
-        return datetime.fromisoformat(text).tzinfo is not None
-    except ValueError:
-        return False
+    return [note for note in _lines(home, LARGEST * 2) if _notes.is_time(note.at)]
 
 
 def forget(home: Path, uids: Container[str]) -> None:
@@ -155,7 +142,7 @@ def forget(home: Path, uids: Container[str]) -> None:
         with open(home / NOTES, "r+b") as file:
             place = 0
             for line in file.read(LARGEST * 2).split(b"\n"):
-                note = _note(line)
+                note = _notes.decoded(line, _decoder())
                 if note and note.uid in uids:
                     file.seek(place)
                     file.write(b" " * len(line))
@@ -165,21 +152,7 @@ def forget(home: Path, uids: Container[str]) -> None:
 
 
 def _lines(home: Path, most: int) -> list[Delivered]:
-    try:
-        with open(home / NOTES, "rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - most))
-            data = file.read(most)
-    except OSError:
-        return []
-    return [note for line in data.split(b"\n") if (note := _note(line))]
-
-
-def _note(line: bytes) -> Delivered | None:
-    try:
-        return _decoder().decode(line)
-    except msgspec.MsgspecError:
-        return None
+    return [note for line in _notes.lines(home / NOTES, most) if (note := _notes.decoded(line, _decoder()))]
 
 
 @cache

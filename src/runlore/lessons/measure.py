@@ -1,56 +1,38 @@
 """Whether a lesson helps: the sessions that were told it, beside those before; and how the fleet goes over time. Pure.
 
 What a lesson is about recurs by chance, too, and lessons are made of what recurred: so the session that completed the evidence is left
-out, a verdict needs enough sessions on both sides, and its interval is wide (99 %), because people look at it again and again.
+out, a verdict needs enough sessions on both sides, and its interval is wide (99 %), because people look at it again and again. Who asks
+for a lesson has a reason to, most often the very error: so where sessions were told because they asked, all that could ask are compared,
+whether they did or not (design/2026-11-16-effect.md).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from math import sqrt
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
 from typing import Literal
 
 import msgspec
 
+from .._findings import Ran
 from ..mine import Case
 from ..mine._cluster import SIMILAR, alike
 from ..mine._words import head
 from ..mine.correction import words_of
 from ..mine.infrastructure import OVERHEAD
 from ..mine.retry_storm import FROM as STORM
-from ..model import parse_time
+from ..model import format_time, parse_time
 from . import Lesson
-from .deliver import Delivered
-from .rank import wilson
+from .compare import Mean, Share, Values, mean, share
+from .tellings import Telling, Way
 
 Verdict = Literal["effective", "harmful", "no effect seen", "too early", "not measurable"]
+Compared = Literal["told at start", "told on failure", "could ask"]
+"""Which sessions stand beside those before: told at their start, by a hook or a file; told when a tool failed, beside those that met the
+same; or, of agents whose sessions asked, all since the first did."""
 
-Z = 2.575829
-"""Of 99 %."""
 FEWEST_TOLD, FEWEST_BEFORE = 20, 20
 """Sessions below which it is too early: with fewer even an error that vanished may be luck."""
-
-
-class Share(msgspec.Struct, frozen=True, kw_only=True):
-    """In how many of so many sessions, before and after; and between which bounds the difference of the shares is."""
-
-    before: int
-    before_of: int
-    after: int
-    after_of: int
-    low: float
-    high: float
-
-
-class Mean(msgspec.Struct, frozen=True, kw_only=True):
-    """The same of a figure that every session has."""
-
-    before: float
-    before_of: int
-    after: float
-    after_of: int
-    low: float
-    high: float
 
 
 class Effect(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,69 +43,135 @@ class Effect(msgspec.Struct, frozen=True, kw_only=True):
     verdict: Verdict
     told: int
     """Sessions."""
+    ways: dict[Way, int]
+    """The same by how they were told; some in several ways."""
+    compared: Compared
     first_at: str
     tokens: int
     """What telling it cost, together with what was told beside it."""
     recurs: Share
-    """Of sessions told at their start: those that met what it is about."""
+    """Of sessions told at their start, or that could ask: those that met what it is about."""
     stays: Share
-    """Of sessions that met its error: those that did not get over it. Judged when it was told only to sessions that had met it."""
+    """Of sessions that met what it is about: those that did not get over it. Judged where it was told to sessions that had met it."""
     success: Share
     """Of the sessions whose end is known."""
     retries: Mean
     usd: Mean
 
 
-def effects(lessons: Iterable[Lesson], notes: Iterable[Delivered], cases: Sequence[Case]) -> list[Effect]:
+def effects(lessons: Iterable[Lesson], tellings: Iterable[Telling], cases: Sequence[Case]) -> list[Effect]:
     """Of every lesson that some session was told, those told most often first."""
-    told: dict[str, list[Delivered]] = {}
-    for note in notes:
-        for name in note.lessons:
-            told.setdefault(name, []).append(note)
-    by_uid = {case.uid: case for case in cases}
-    found = [_effect(lesson, told[lesson.id], by_uid) for lesson in lessons if lesson.id in told]
+    told: dict[str, list[Telling]] = {}
+    for telling in tellings:
+        told.setdefault(telling.lesson, []).append(telling)
+    work = [case for case in cases if case.is_work and not case.is_subagent and case.at]
+    found = [_effect(lesson, told[lesson.id], work) for lesson in lessons if lesson.id in told]
     return sorted(found, key=lambda effect: (-effect.told, effect.id))
 
 
-def _effect(lesson: Lesson, notes: Sequence[Delivered], cases: Mapping[str, Case]) -> Effect:
-    first = min(parse_time(note.at) for note in notes)
-    after = [case for uid in sorted({note.uid for note in notes}) if (case := cases.get(uid)) and case.is_work]
-    starts = {note.uid for note in notes if note.event == "start"}
-    earlier = [case for case in cases.values() if case.is_work and not case.is_subagent and case.at and parse_time(case.at) < first]
-    before = [case for case in earlier if lesson.fits(agent=case.agent, repo=case.repo or "")]
-    recurs = _share(
-        [recurred(lesson, case) for case in _without_trigger(lesson, before)],
-        [recurred(lesson, case) for case in after if case.uid in starts],
-    )
-    stays = _share(_stayed(lesson, before), _stayed(lesson, after))
+def _effect(lesson: Lesson, tellings: Sequence[Telling], work: Sequence[Case]) -> Effect:
+    fitting = [case for case in work if lesson.fits(agent=case.agent, repo=case.repo or "")]
+    told, before = _Told(tellings, fitting), _before(tellings, fitting)
+    met_before = [case for case in before if met(lesson, case)]
+    # Who was told on a failure has met it: beside these stand sessions that have as well.
+    like = met_before if told.compared == "told on failure" else before
+    recurs = share(_each(recurred, lesson, _without_trigger(lesson, before)), _each(recurred, lesson, told.from_start))
+    stays = share(_each(stayed, lesson, met_before), _each(stayed, lesson, [case for case in told.any_way if met(lesson, case)]))
     return Effect(
         id=lesson.id,
         problem=lesson.problem,
-        # A test that is flaky stays so; what its lesson is to change is how sessions get over it.
-        verdict=_verdict(lesson, recurs if starts and lesson.kind != "flaky" else stays),
-        told=len({note.uid for note in notes}),
-        first_at=min(note.at for note in notes),
-        tokens=sum(note.tokens for note in notes),
+        verdict=_verdict(lesson, told, recurs if _is_to_prevent(lesson, told) else stays),
+        told=len({telling.uid for telling in tellings}),
+        ways={way: len(uids) for way, uids in told.uids.items() if uids},
+        compared=told.compared,
+        first_at=format_time(min(telling.at for telling in tellings)),
+        tokens=sum(telling.tokens for telling in tellings),
         recurs=recurs,
         stays=stays,
-        success=_share(_ends(before), _ends(after)),
-        retries=_mean([float(case.digest.retries) for case in before], [float(case.digest.retries) for case in after]),
-        usd=_mean([case.usd for case in before], [case.usd for case in after]),
+        success=share(_ends(like), _ends(told.chosen)),
+        retries=mean([(case, float(case.digest.retries)) for case in like], [(case, float(case.digest.retries)) for case in told.chosen]),
+        usd=mean([(case, case.usd) for case in like], [(case, case.usd) for case in told.chosen]),
     )
 
 
-def _stayed(lesson: Lesson, cases: Iterable[Case]) -> list[bool]:
-    """For each session that met the error whether it stayed."""
-    met = [case for case in cases if lesson.fingerprint and recurred(lesson, case)]
-    return [not any(fix.fingerprint == lesson.fingerprint and fix.fixed_seq is not None for fix in case.digest.fixes) for case in met]
+def _before(tellings: Iterable[Telling], fitting: Iterable[Case]) -> list[Case]:
+    """Sessions that were over when one of their repository was first told it; where none was, when any was."""
+    firsts: dict[str, datetime] = {}
+    for telling in tellings:
+        firsts[telling.repo] = min(telling.at, firsts.get(telling.repo, telling.at))
+    first = min(firsts.values())
+    return [case for case in fitting if parse_time(case.at) < firsts.get(case.repo or "", first)]
 
 
+class _Told:
+    """The sessions that were told a lesson, and which of them are compared."""
+
+    def __init__(self, tellings: Iterable[Telling], fitting: Sequence[Case]) -> None:
+        self.uids: dict[Way, set[str]] = {"start": set(), "file": set(), "fail": set(), "asked": set()}
+        self.asked_seq: dict[str, int] = {}
+        for telling in tellings:
+            self.uids[telling.way].add(telling.uid)
+            if telling.way == "asked":
+                self.asked_seq[telling.uid] = telling.seq
+        starts, failures = self.uids["start"] | self.uids["file"], self.uids["fail"]
+        at_start, on_failure, self.asked = (
+            [case for case in fitting if case.uid in uids] for uids in (starts, failures, self.uids["asked"])
+        )
+        groups: dict[Compared, list[Case]] = {"told at start": at_start, "told on failure": on_failure, "could ask": self.asked}
+        # The first comparison that enough sessions were told for; else the one that most were.
+        self.compared: Compared = max(groups, key=lambda name: min(FEWEST_TOLD, len(groups[name])))
+        is_open = self.compared == "could ask"
+        self.chosen = self._could_ask(fitting) if is_open else groups[self.compared]
+        self.from_start = self.chosen if is_open else at_start
+        """Of which it can be said in how many of them something came."""
+        self.any_way = self.chosen if is_open else [case for case in fitting if case.uid in starts | failures]
+        """Of which those that met it are like any others that met it."""
+
+    def _could_ask(self, fitting: Iterable[Case]) -> list[Case]:
+        """Without the first that asked: it is looked at because it did."""
+        since: dict[str, str] = {}
+        for case in self.asked:
+            since[case.agent] = min(case.began, since.get(case.agent, case.began))
+        return [case for case in fitting if case.agent in since and case.began > since[case.agent]]
+
+
+def _each(of: Callable[[Lesson, Case], bool], lesson: Lesson, cases: Iterable[Case]) -> Values:
+    return [(case, of(lesson, case)) for case in cases]
+
+
+def _ends(cases: Iterable[Case]) -> Values:
+    return [(case, case.digest.outcome == "success") for case in cases if case.digest.outcome in ("success", "fail")]
+
+
+def _is_to_prevent(lesson: Lesson, told: _Told) -> bool:
+    """Whether it is judged by what comes at all, and not by what stays. A test that is flaky stays so: what its lesson is to change is how
+    sessions get over it. And where most ask only when they have met it, that is too late to prevent it."""
+    if lesson.kind == "flaky" or told.compared == "told on failure":
+        return False
+    late = sum(
+        error.signature.fingerprint == lesson.fingerprint and error.first_seq < told.asked_seq[case.uid]
+        for case in told.asked
+        for error in case.digest.errors
+    )
+    return told.compared == "told at start" or 2 * late <= len(told.asked)
+
+
+def _verdict(lesson: Lesson, told: _Told, seen: Share) -> Verdict:
+    if not lesson.fingerprint and lesson.kind not in ("correction", "retries", "skill"):
+        return "not measurable"
+    few = min(seen.after_of, len(told.asked)) if told.compared == "could ask" else seen.after_of
+    if few < FEWEST_TOLD or seen.before_of < FEWEST_BEFORE:
+        return "too early"
+    return "effective" if seen.high < 0 else "harmful" if seen.low > 0 else "no effect seen"
+
+
+# ── what a lesson is about, in a session ─────────────────────────────────────────────────────────────────────────────
 def recurred(lesson: Lesson, case: Case) -> bool:
     """Whether what the lesson is about was met in a session."""
     if lesson.fingerprint:
         return any(error.signature.fingerprint == lesson.fingerprint for error in case.digest.errors)
     if lesson.kind == "retries":
-        return any(ran.failed >= STORM and head(ran.command) == lesson.about for ran in case.digest.commands)
+        return any(ran.failed >= STORM for ran in _failing(lesson, case))
     if lesson.kind == "skill":
         return any(skill.name == lesson.about and skill.passed is False for skill in case.skills)
     if lesson.kind != "correction":
@@ -133,61 +181,27 @@ def recurred(lesson: Lesson, case: Case) -> bool:
     return any(bool(mine) and alike(mine, words) >= SIMILAR for words in said)
 
 
+def met(lesson: Lesson, case: Case) -> bool:
+    """Whether a session had to get over it: over its error, or a first failure of its command."""
+    return recurred(lesson, case) if lesson.fingerprint else lesson.kind == "retries" and bool(_failing(lesson, case))
+
+
+def stayed(lesson: Lesson, case: Case) -> bool:
+    """Whether a session that met it did not get over it; of a command, not before it had failed again and again."""
+    if not lesson.fingerprint:
+        return recurred(lesson, case)
+    return not any(fix.fingerprint == lesson.fingerprint and fix.fixed_seq is not None for fix in case.digest.fixes)
+
+
+def _failing(lesson: Lesson, case: Case) -> list[Ran]:
+    return [ran for ran in case.digest.commands if ran.failed and head(ran.command) == lesson.about]
+
+
 def _without_trigger(lesson: Lesson, before: list[Case]) -> list[Case]:
     """Without the last session that showed it before it was proposed: looking stopped there because it did."""
     seen = [case for case in before if recurred(lesson, case) and (not lesson.made_at or case.at <= lesson.made_at)]
     last = max(seen, key=lambda case: case.at, default=None)
     return [case for case in before if case is not last]
-
-
-def _ends(cases: Iterable[Case]) -> list[bool]:
-    return [case.digest.outcome == "success" for case in cases if case.digest.outcome in ("success", "fail")]
-
-
-def _verdict(lesson: Lesson, seen: Share) -> Verdict:
-    if not lesson.fingerprint and lesson.kind not in ("correction", "retries", "skill"):
-        return "not measurable"
-    if seen.after_of < FEWEST_TOLD or seen.before_of < FEWEST_BEFORE:
-        return "too early"
-    return "effective" if seen.high < 0 else "harmful" if seen.low > 0 else "no effect seen"
-
-
-def _share(before: Sequence[bool], after: Sequence[bool]) -> Share:
-    low, high = difference(sum(before), len(before), sum(after), len(after))
-    return Share(before=sum(before), before_of=len(before), after=sum(after), after_of=len(after), low=round(low, 4), high=round(high, 4))
-
-
-def difference(before: int, before_of: int, after: int, after_of: int, z: float = Z) -> tuple[float, float]:
-    """The bounds of how much the share has changed (Newcombe, from two Wilson intervals). Where nothing is known, anything."""
-    if not before_of or not after_of:
-        return -1.0, 1.0
-    old, new = before / before_of, after / after_of
-    old_low, old_high = wilson(before, before_of, z)
-    new_low, new_high = wilson(after, after_of, z)
-    change = new - old
-    return change - sqrt((new - new_low) ** 2 + (old_high - old) ** 2), change + sqrt((new_high - new) ** 2 + (old - old_low) ** 2)
-
-
-def _mean(before: Sequence[float], after: Sequence[float]) -> Mean:
-    old, new = _average(before), _average(after)
-    spread = Z * sqrt(_variance(before) / max(1, len(before)) + _variance(after) / max(1, len(after)))
-    return Mean(
-        before=round(old, 4),
-        before_of=len(before),
-        after=round(new, 4),
-        after_of=len(after),
-        low=round(new - old - spread, 4),
-        high=round(new - old + spread, 4),
-    )
-
-
-def _average(values: Sequence[float]) -> float:
-    return sum(values) / len(values) if values else 0.0
-
-
-def _variance(values: Sequence[float]) -> float:
-    middle = _average(values)
-    return sum((value - middle) ** 2 for value in values) / (len(values) - 1) if len(values) > 1 else 0.0
 
 
 # ── the fleet ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -235,7 +249,7 @@ def snapshot(period: str, cases: Sequence[Case]) -> Snapshot:
     return Snapshot(
         period=period,
         sessions=len(cases),
-        success=round(sum(ends) / len(ends), 4) if ends else None,
+        success=round(sum(value for _, value in ends) / len(ends), 4) if ends else None,
         ended=len(ends),
         failing=round(sum(bool(case.digest.errors) for case in cases) / len(cases), 4),
         errors=round(sum(len(case.digest.errors) for case in cases) / len(cases), 4),

@@ -19,6 +19,7 @@ BEGIN = "<!-- runlore lessons: begin (`runlore lessons render` writes this; chan
 END = "<!-- runlore lessons: end -->"
 PROBLEM, RESOLUTION = 300, 600
 """Characters: every session of every agent reads it."""
+_TOLD = re.compile(r"^- .* \[([a-z0-9][a-z0-9-]{0,63})\]\r?$", re.MULTILINE)
 _BLOCK = re.compile(r"<!-- runlore lessons: begin.*?<!-- runlore lessons: end -->", re.DOTALL)
 
 
@@ -38,6 +39,16 @@ def _plain(text: str, most: int) -> str:
     """On one line, cut, and with nothing in it that is a tag or a comment: the marks are ours, and `<path>` would not be seen."""
     line = untagged(one_line(text.replace("\n", " "))).strip()
     return line if len(line) <= most else f"{line[: most - 1]}…"
+
+
+def block_in(text: str) -> str:
+    """What stands between the marks, with them; nothing where there are none."""
+    return "\n".join(found.group() for found in _BLOCK.finditer(text))
+
+
+def lessons_in(text: str) -> tuple[str, ...]:
+    """The ids of the lessons in the block of a file."""
+    return tuple(dict.fromkeys(_TOLD.findall(block_in(text))))
 
 
 def upsert(file: Path, made: str, receipt: Receipt | None) -> Change:

@@ -44,8 +44,12 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     """The session that it goes back to, as a fork, a continuation or a subagent, or that it has an event in common with; itself where
     there is none. Two that have the same are one piece of evidence."""
     is_subagent: bool = False
+    cwd: str = ""
+    """The folder that it began in; none for a session of another machine."""
+    began: str = ""
+    """This and the next in ISO 8601."""
     at: str = ""
-    """When it ended, in ISO 8601."""
+    """When it ended."""
     usd: float = 0.0
     tokens: int = 0
     skills: tuple[Skill, ...] = ()

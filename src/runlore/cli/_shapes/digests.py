@@ -127,6 +127,20 @@ class Fix(Value):
     confidence: Number = 0.0
 
 
+class Told(Value):
+    """A lesson that the session asked for and was given.
+
+    lesson: its id
+    seq: of the first answer that has it
+    tokens: of all answers that have it, with what else is in them
+    """
+
+    lesson: str
+    seq: int
+    at: str | None = None
+    tokens: int = 0
+
+
 class Digest(Value, forbid_unknown_fields=False):
     """What is kept of a session. What it cost is in the ledger: `runlore usage --session`.
 
@@ -171,6 +185,7 @@ class Digest(Value, forbid_unknown_fields=False):
     active_s: Number
     interventions: list[Moment]
     corrections: list[Moment]
+    told: list[Told]
     decisions: list[Moment]
     retries: int
     compactions: int

@@ -112,14 +112,25 @@ class Change(Value):
     high: Number
 
 
+class Share(Change):
+    """Sessions in which something came, before a lesson was told and after.
+
+    expected: the share before, with the agents and repositories of after; the bounds are of the difference to this
+    """
+
+    expected: Number
+
+
 class Effect(Value):
     """What became of a lesson that was told.
 
     verdict: effective, harmful, no effect seen, too early, not measurable
     told: sessions
+    ways: the same by how they were told, some in several ways: start, fail (by hooks), file (`lessons render`), asked (MCP)
+    compared: which sessions stand beside those before: told at start, told on failure, could ask
     tokens: what telling it cost, with what was told beside it
-    recurs: of sessions told at their start, those that met what it is about
-    stays: of sessions that met its error, those that did not get over it; judged when it was told only at failing tools
+    recurs: of sessions told at their start, or that could ask, those that met what it is about
+    stays: of sessions that met it, those that did not get over it; judged where sessions were told after they had met it
     success: of those whose end is known
     """
 
@@ -127,11 +138,13 @@ class Effect(Value):
     problem: str
     verdict: str
     told: int
+    ways: dict[str, int]
+    compared: str
     first_at: str
     tokens: int
-    recurs: Change
-    stays: Change
-    success: Change
+    recurs: Share
+    stays: Share
+    success: Share
     retries: Change
     usd: Change
 
