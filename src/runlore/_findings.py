@@ -14,7 +14,7 @@ import msgspec
 FINGERPRINT_VERSION = 1
 """Of the rules behind a fingerprint. It is part of the hash: a changed rule makes other fingerprints, and never a silent mix."""
 
-DIGEST_VERSION = 8
+DIGEST_VERSION = 9
 """Of all the rules behind a digest. Raise it when one made today would say something else than one made yesterday."""
 
 How = Literal["edit", "command", "read", "changed", "retry"]

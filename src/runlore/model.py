@@ -406,10 +406,14 @@ class Digest(_Value, frozen=True, kw_only=True):
     excerpts: tuple[Moment, ...] = ()
     """Of the events that errors and fixes cite, by seq."""
     cut: dict[str, int] = msgspec.field(default_factory=dict)
+    dead_ends: dict[str, tuple[int, ...]] = msgspec.field(default_factory=dict)
+    """What led nowhere, by why: `retries`, `failed`: of each attempt its event, and the first and the last of the blocks that the model
+    made with it in one go; `abandoned`: of each stretch its first event, the same once more, and its last."""
     waste: dict[str, tuple[int, ...]] = msgspec.field(default_factory=dict)
-    """This and the next are written when the events leave, and only they would know: the calls that led nowhere, by why."""
+    """The calls that led nowhere, by why, as they were written down when events left before version 9."""
     secrets: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
-    """By kind, a keyed hash for each time that one was redacted."""
+    """By kind, a keyed hash for each time that one was redacted. This and the next are written when the events leave, and only they
+    would know."""
     ends: tuple[int, ...] = ()
     """The last event of each block of numbers, when they left."""
     before: Digest | None = None

@@ -82,7 +82,7 @@ def active(events: Iterable[SessionEvent]) -> list[SessionEvent]:
 def abandoned(events: Iterable[SessionEvent]) -> list[list[SessionEvent]]:
     """What rewinds have left behind, one list for each abandoned line."""
     ordered = _sorted(events)
-    return _pick(ordered, branches(ordered)[1:])
+    return [] if _is_one_line(ordered) else _pick(ordered, branches(ordered)[1:])
 
 
 def is_prompt(event: SessionEvent) -> bool:
@@ -403,13 +403,14 @@ class Tally(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     recent_calls: tuple[_Attempt, ...] = ()
     """The last calls, oldest first: one of the next may repeat one that failed."""
 
-    def add(self, events: Iterable[SessionEvent]) -> Tally:
-        """The totals with these events, which follow those added before."""
+    def add(self, events: Iterable[SessionEvent], repeats: list[int] | None = None) -> Tally:
+        """The totals with these events, which follow those added before. Those of them that are retries are noted in `repeats`."""
         # Every event of a sync passes here, hence one loop over local variables: 0.7 µs for an event.
         count, copies, errors, prompts, retries = self.events, self.copies, self.errors, self.turns, self.retries
         wall_clock_s, started_at, ended_at = self.wall_clock_s, self.started_at, self.ended_at
         last_seq, first_prompt, kinds = self.last_seq, self.first_prompt, dict(self.kinds)
         calls, usages, fresh_failure = list(self.recent_calls), [self.usage], RETRY_WINDOW
+        again = [] if repeats is None else repeats
         for event in events:
             count += 1
             kind = event.kind
@@ -443,7 +444,9 @@ class Tally(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
                     called = crc32(f"{event.tool}\n{event.summary}\n{event.files}".encode(errors="surrogatepass"))
                 if fresh_failure:  # saves 0.15 µs for an event: most calls follow no failure
                     fresh_failure -= 1
-                    retries += any(failed and called == other for _, other, failed in calls)
+                    if any(failed and called == other for _, other, failed in calls):
+                        retries += 1
+                        again.append(event.seq)
                 calls.append((event.call_id, called, False))
                 if len(calls) > RETRY_WINDOW:
                     del calls[0]
@@ -451,6 +454,7 @@ class Tally(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
                 prompts += not event.is_sidechain and event.role in ("user", None)
             elif kind == "retry":
                 retries += 1
+                again.append(event.seq)
             if event.is_error:
                 errors += 1
                 if kind not in CALL_KINDS:
@@ -513,6 +517,16 @@ def cost_of(events: Iterable[SessionEvent]) -> Cost:
 def retries(events: Iterable[SessionEvent]) -> int:
     """Retries that the agent told of, and calls that repeat one of the last few that failed (same tool, words and files)."""
     return Tally().add(_sorted(events)).retries
+
+
+def repeats(events: Iterable[SessionEvent]) -> list[int]:
+    """The events that `retries` counts, by seq."""
+    found: list[int] = []
+    Tally().add((event for event in _sorted(events) if event.is_error or event.kind in _TRIES), found)  # No others have a say in it.
+    return found
+
+
+_TRIES = CALL_KINDS | {"retry"}
 
 
 def wall_clock_s(times: Iterable[datetime | None]) -> float:

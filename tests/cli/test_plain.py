@@ -17,6 +17,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from runlore.cli import _click, _group, _plain, cli
+from runlore.config import Config
+from runlore.digesting import digest_stale
 from tests.cli.conftest import Run
 from tests.ledgers import call, keep, open_ledger
 
@@ -175,11 +177,15 @@ SLOW = {"pathlib", "runlore.config", "runlore.model", "runlore.query", "runlore.
 
 @pytest.mark.parametrize(
     "words",
-    ["usage", "usage --json", "usage --by model", "usage --by session", "usage --by block --json", "usage --statusline"],
-)
+    [
+        "usage", "usage --json", "usage --by model", "usage --by session", "usage --by block --json", "usage --statusline",
+        "usage --wasted", "usage --wasted --json",
+    ],
+)  # fmt: skip
 def test_a_report_does_without_what_takes_longer_than_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str) -> None:
     store = open_ledger(tmp_path)
     keep(store, [call("k1")])
+    digest_stale(store, Config(home=tmp_path, store=store.url))
     store.close()
     monkeypatch.setenv("RUNLORE_HOME", str(tmp_path))
     assert sorted(imported(words) & {*SLOW, "json", "msgspec", "re", "typing"}) == []

@@ -738,12 +738,6 @@ def test_a_session_is_counted_with_its_subagents(store: Store, agent: Agent, ano
     assert [one.calls for one in store.sum_calls([], CallFilter(session="toy:s1"))] == [2]
 
 
-def test_sessions_with_several_ways_on_are_known(store: Store, agent: Agent, another: Agent) -> None:
-    agent.put(line(id="a"), line(id="b", up="a"), line(id="c", up="a"))
-    another.put(line(id="d"), line(id="e", up="d"))
-    assert store.rewound() == {"toy:s1"}
-
-
 def test_several_segments_at_once_are_what_each_of_them_is(store: Store, agent: Agent, another: Agent) -> None:
     agent.put(line(id="a", text="apple " * 20_000), line(id="b", text="apple pie", files=["a.py"]))
     another.put(line(id="c", text="apple cake"))

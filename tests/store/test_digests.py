@@ -15,7 +15,7 @@ from runlore.billing import settle
 from runlore.errors import StoreError
 from runlore.model import USD, Call, Digest
 from runlore.store import Filter, Kept, PriceRow, Store, open_store
-from runlore.store._sql_digests import UNCOVERED
+from runlore.store._sql_list import UNCOVERED
 from runlore.store.bodies import Bodies
 from runlore.store.calls import hash_of
 from runlore.store.copying import copy

@@ -144,7 +144,7 @@ def test_csv_has_every_row_of_the_page(client: Client) -> None:
 
 
 def test_waste_and_doubts_are_told(client: Client) -> None:
-    assert "on attempts that failed" in client.get("/usage/waste?since=all")
+    assert "on attempts that failed" in client.get("/usage?since=all")
     assert "claude-haiku-5" in client.get("/usage/doubts").partition("Without a price")[2]
 
 

@@ -14,8 +14,10 @@ import msgspec
 
 from .._findings import ErrorSeen, Fix, Ran, Told, Took
 from ..model import Digest, Session
+from ..store.charging import dead_ends_of
 from . import Level, Quality
 from ._told import MOST_TOLD
+from .dead_ends import joined
 from .session import (
     MOST_COMMANDS,
     MOST_ERRORS,
@@ -115,7 +117,7 @@ def join(before: Digest, after: Digest, session: Session) -> Digest:
         quality=next((word for word in _QUALITIES if word in (before.quality, after.quality)), after.quality or before.quality),
         excerpts=tuple(moment for moment in (*before.excerpts, *after.excerpts) if moment.seq in kept),
         cut={name: count for name, count in cut.items() if count},
-        waste=before.waste,
+        dead_ends=joined(dead_ends_of(before), after.dead_ends),
         secrets=before.secrets,
         before=msgspec.structs.replace(before, before=None, made_at=None),
     )

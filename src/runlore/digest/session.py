@@ -24,6 +24,7 @@ from ._commands import seems_to_look
 from ._said import corrections_of, goal_of, is_stop
 from ._told import MOST_TOLD, told_in
 from ._work import work_in
+from .dead_ends import dead_ends
 from .errors import errors_in
 from .fixes import fixes_in
 from .outcome import outcome_in
@@ -104,6 +105,7 @@ def make(session: Session, events: Iterable[SessionEvent], bodies: Mapping[int, 
         quality=quality(everything, bodies, session.relation, limits),
         excerpts=_excerpts(cited(errors, answers, besides), bodies),
         cut=cut,
+        dead_ends=dead_ends(everything, session.cost.retries),
     )
 
 

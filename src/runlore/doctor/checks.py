@@ -285,7 +285,7 @@ def check_ledger(exam: Exam) -> Iterator[Finding]:
 
 
 def check_digests(exam: Exam) -> Iterator[Finding]:
-    """Every digest unpacks, says what it is of and what it covers, and its errors are found by what they are."""
+    """Every digest unpacks, says what it is of and covers, its errors are found by what they are, and calls are marked as it says."""
     sql = (
         "select s.uid, s.evicted_at is not null, s.analyzed_seq, s.analyzed_hash, s.number, d.version, d.last_seq, d.content_hash"
         " from digests d join sessions s on s.number = d.session order by s.uid"
@@ -301,6 +301,8 @@ def check_digests(exam: Exam) -> Iterator[Finding]:
             yield Finding(f"{uid}: {wrong}; cannot be made again: its events were evicted")
         elif wrong:
             yield Finding(f"{uid}: {wrong}", (("digest", uid),))
+        elif not exam.store.is_charged(state[2]):
+            yield Finding(f"{uid}: its calls are not marked as its digest says of what led nowhere", (("sums", state[2]),))
 
 
 def _wrong_digest(exam: Exam, uid: str, seq: int, hash_: str, session: int, version: int, last_seq: int, content_hash: str) -> str | None:

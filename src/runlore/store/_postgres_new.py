@@ -22,6 +22,7 @@ from ._sql import plain
 from ._sql_calls import CALL_COLUMNS, call_row
 from ._sql_digests import Shelf, rows_of_digest, said_by
 from .calls import hash_of
+from .charging import dead_ends_of
 from .pieces import SEQ
 
 _CLAIMED = "select uid from claims where uid = any(?2) and (author = ?1 or session in (select number from sessions where author = ?1))"
@@ -213,6 +214,7 @@ class PostgresNew(PostgresWriter, Shelf):
             values = call_row(kept, number, seq if session == number else kept.call.seq)
             self.db.copy(_into("calls", CALL_COLUMNS), [_clean(values)])
             self._to_sum.add(number)
+            self._to_charge.setdefault(number)
 
     def _put_new_source(self, number: int, batch: Batch) -> None:
         source, at, now = batch.source, batch.position, format_time(datetime.now(UTC))
@@ -267,6 +269,7 @@ class PostgresNew(PostgresWriter, Shelf):
         self.db.copy("digests", [digest_row])
         self.db.copy("errors", [_clean(error) for error in errors])
         row.update(**said_by(digest, when))
+        self._to_charge[row["number"]] = dead_ends_of(digest)
 
 
 def uids_of(batch: Batch) -> Iterator[str]:

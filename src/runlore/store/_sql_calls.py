@@ -1,4 +1,4 @@
-"""The ledger: calls are kept and priced, in words that both databases understand. `_sql_sums` adds them up."""
+"""The ledger: calls are kept and priced, in words that both databases understand. `_sql_sums` adds them up, `_sql_charges` marks them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 
 from ..model import Call
 from . import Billed, Kept, PriceRow
-from ._sql_sums import Summer
+from ._sql_charges import Charger
+from .asked import MARKS
 from .calls import COLUMNS, PRICED, from_row, hash_of, to_row
 
 _CALL = ", ".join(f"c.{name}" for name in COLUMNS)
@@ -18,7 +19,7 @@ CALL_COLUMNS = ("hash", "session", *COLUMNS, *_PRICE)
 _IS_SAME = (
     f"excluded.usd is null and ({', '.join(f'calls.{name}' for name in PRICED)})"
     f" is not distinct from ({', '.join(f'excluded.{name}' for name in PRICED)})"
-)
+).replace("calls.flags", f"calls.flags & {~MARKS}")
 _PUT = (
     f"insert into calls ({', '.join(CALL_COLUMNS)}) values (?{', ?' * (len(CALL_COLUMNS) - 1)})"
     " on conflict (hash) do update set session = excluded.session, "
@@ -35,7 +36,7 @@ _PRICE_COLUMNS = (
 _SEQ = COLUMNS.index("seq")
 
 
-class Ledger(Summer):
+class Ledger(Charger):
     """The part of a store that counts and prices."""
 
     keeps_calls: ClassVar[str] = ""
@@ -77,13 +78,6 @@ class Ledger(Summer):
             found.append(Billed(kept=from_row(uid, call), price=None if price[1] is None else PriceRow(*price), old_usd=old))
         return found
 
-    def rewound(self) -> set[str]:
-        sql = (
-            "select uid from sessions where number in (select session from events where parent_seq is not null"
-            " and kind in ('user_msg', 'human_intervention') group by session, parent_seq having count(*) > 1)"
-        )
-        return {uid for (uid,) in self._all(sql)}
-
     # ── keeping and pricing ──────────────────────────────────────────────────────────────────────────────────────────
     def _put_calls(self, calls: Iterable[Kept]) -> None:
         """Keeps calls as they are settled. One of a session that was forgotten has none to belong to."""
@@ -109,9 +103,16 @@ class Ledger(Summer):
             return
         hashes = [row[0] for row in rows]
         with self.transaction():
-            self._to_sum |= self._sessions_of(hashes)  # What was counted for one session may now count for another.
+            self._touch_calls(hashes)  # What was counted for one session may now count for another.
             self.db.executemany(f"{_PUT} {self.keeps_calls}", rows)
-            self._to_sum |= self._sessions_of(hashes)
+            self._touch_calls(hashes)
+
+    def _touch_calls(self, hashes: list[int]) -> None:
+        """The sessions of these calls are to be added up again, and to be charged."""
+        sessions = self._sessions_of(hashes)
+        self._to_sum |= sessions
+        for session in sessions:
+            self._to_charge.setdefault(session)
 
     def _seqs(self, uid: str, events: list[int]) -> dict[int, int]:
         """Where events are, by the hash of their native id; of a record that gave none, the one that it follows."""

@@ -52,6 +52,7 @@ class Checker(Writer):
     def recount(self, sessions: Sequence[int], *, streams: bool = False) -> None:
         with self.transaction(), self.told():
             self._to_sum.update(sessions)
+            self._to_charge.update(dict.fromkeys(sessions))
             for session in sessions:
                 if streams:
                     self._salvage("session = ?", (session,))

@@ -96,8 +96,9 @@ class Taker(Checker):
             f" on conflict (hash) do update set {changes} {self.keeps_calls}"
         )
         # What counted for another session here may now count for this one.
-        self._to_sum |= self._sessions_of([call["hash"] for call in calls])
+        self._touch_calls([call["hash"] for call in calls])
         self.db.executemany(sql, ((number, *(call[name] for name in names)) for call in calls))
+        self._to_charge.setdefault(number)
 
     def take_rest(self, source: int, records: Sequence[Any], skips: Sequence[Any], aliases: Sequence[Any]) -> None:
         with self.transaction():

@@ -10,15 +10,15 @@ from typing import Any
 
 from ..model import Digest, SessionEvent, format_time
 from . import Filter, Row
+from ._sql_list import UNCOVERED
 from ._sql_read import Reader
 from .bodies import whole
+from .charging import dead_ends_of
 from .digest_rows import ERROR, clean_digest, error_rows, pack_digest, unpack_digest
 from .digests import SessionError
 from .pieces import ASIDE, CUT, Cleaner
 
 _ROW = ", ".join(f"e.{name}" for name in ERROR)
-UNCOVERED = "(analyzed_hash is distinct from content_hash or analyzed_seq is distinct from last_seq)"
-"""Of a session without a digest of all that is stored, as the index over them has it."""
 HAS_MORE = f"exists (select 1 from events e where e.session = sessions.number and e.flags & {CUT | ASIDE} = 0)"
 """Of a session of which something was evicted: it has events that were not, or that came since."""
 _PART = 1_000_000
@@ -27,6 +27,9 @@ _PART = 1_000_000
 
 class Shelf(Reader):
     """The part of a store that keeps digests."""
+
+    _to_charge: dict[int, dict[str, tuple[int, ...]] | None]
+    """See `Charger`."""
 
     @abstractmethod
     def transaction(self) -> AbstractContextManager[None]:
@@ -102,6 +105,7 @@ class Shelf(Reader):
 
     def _set_digest(self, session: int, digest: Digest, when: datetime) -> None:
         self._write_digest(session, digest, when)
+        self._to_charge[session] = dead_ends_of(digest)
         said = said_by(digest, when)
         self.db.execute(f"update sessions set {' = ?, '.join(said)} = ? where number = ?", (*said.values(), session))
         later = "update sessions set evicted_at = analyzed_at where number = ? and evicted_at < analyzed_at"

@@ -36,6 +36,9 @@ SORTS = {
 _FEW = 500
 """Sessions that are asked for one by one; for more of them, all are read."""
 
+UNCOVERED = "(analyzed_hash is distinct from content_hash or analyzed_seq is distinct from last_seq)"
+"""Of a session without a digest of all that is stored, as the index over them has it."""
+
 
 class Lister(Speaker):
     """The part of a store that lists."""

@@ -14,8 +14,9 @@ from .._findings import Tested
 from ..model import BLOCK, Digest, format_time
 from ..timeline import Tally
 from . import DAMAGED, Batch, Put
-from ._sql_digests import HAS_MORE, UNCOVERED
+from ._sql_digests import HAS_MORE
 from ._sql_forget import Forgetter
+from ._sql_list import UNCOVERED
 from ._sql_put import INSERT_EVENT, Short, add
 from .pieces import ASIDE, CUT, FLAGS, GONE, SEQ, copied, pack_one, without_body
 from .retention import Bulk, Marks, Weight

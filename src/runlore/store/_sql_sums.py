@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
 from .._units import format_time
-from ._sql_list import Lister
-from .asked import SIDECHAIN, CallFilter, CallSum, Filter
+from ._sql_list import UNCOVERED, Lister
+from .asked import MARKED_FROM, MARKS, SIDECHAIN, WASTED, CallFilter, CallSum, Filter
 
 TYPE_CHECKING = False  # As in `typing`, which is not imported for this alone.
 
@@ -42,6 +42,9 @@ _USD = "case when sum(priced) > 0 then (cast(sum(whole) as double precision) * 1
 """In the same steps in both databases, so that the same calls give the same number."""
 _OUTER = ", ".join(f"cast(sum(g.{name}) as bigint)" for name in _SUMS)
 
+_UNMARKED = f"(select number from sessions where {UNCOVERED} union all select session from digests where version < {MARKED_FROM})"
+"""The sessions whose digest does not say of all of their calls what led nowhere."""
+
 _KEYS = {
     "agent": "s.flavor",
     "branch": "s.git_branch",
@@ -54,6 +57,7 @@ _KEYS = {
     "project": "coalesce(s.repo, s.cwd)",
     "session": "u.uid",
     "subagent": f"case when s.relation = 'subagent' then s.uid when g.flags & {SIDECHAIN} != 0 then 'sidechain' else 'main' end",
+    "waste": f"case when g.session not in {_UNMARKED} then g.flags & {MARKS} end",
 }
 _IF_ANY = "having count(*) > 0"
 _EPOCH = 719_163
@@ -92,6 +96,15 @@ class Summer(Lister):
             f" {'group by ' + ', '.join('u.number' if key == 'u.uid' else str(n) for n, key in enumerate(keys, 1)) if keys else _IF_ANY}"
         )
         return [_sum(row, len(keys)) for row in self._all(sql, [*bindings, *more])]
+
+    def wasteful(self, chosen: CallFilter) -> tuple[int, list[str]]:
+        table, bindings = self._sums_in(chosen)
+        where, more = self._calls_where(chosen)
+        sessions = f"from {table} g {where} {'and' if where else 'where'} g.session"
+        marked = f"select count(distinct g.session) {sessions} not in {_UNMARKED} and g.flags & {WASTED} != 0"
+        unmarked = f"select uid from sessions where number in (select g.session {sessions} in {_UNMARKED}) order by uid"
+        (count,) = self._one(marked, [*bindings, *more])
+        return count, [uid for (uid,) in self._all(unmarked, [*bindings, *more])]
 
     def _calls_where(self, chosen: CallFilter) -> tuple[str, list[Any]]:
         parts: list[str] = []

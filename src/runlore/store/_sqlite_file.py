@@ -33,6 +33,7 @@ class SqliteFile(SqliteLister, Summer):
         self.path = self.url = os.path.expanduser(path)
         self._again: dict[int, Any] = {}
         self._to_sum = set()
+        self._to_charge: dict[int, Any] = {}
         self._depth = 0
         try:
             if not read_only:
@@ -113,6 +114,7 @@ class SqliteFile(SqliteLister, Summer):
             self.db.execute("commit")
         except BaseException as error:
             self._to_sum.clear()
+            self._to_charge.clear()
             if self.db.in_transaction:
                 self.db.execute("rollback")
             if isinstance(error, apsw.FullError):

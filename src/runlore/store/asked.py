@@ -15,6 +15,15 @@ if TYPE_CHECKING:
 
 SIDECHAIN = 1
 """Of the flags of a call: it was made beside the main line."""
+ABANDONED, RETRIED, FAILED = 4, 8, 16
+"""It led nowhere: it lies on an abandoned line, repeats an attempt that failed, or made one that did."""
+UNPLACED = 32
+"""It has no event, in a session in which something led nowhere."""
+WASTED = ABANDONED | RETRIED | FAILED
+MARKS = WASTED | UNPLACED
+"""The flags that follow from the digest of the session; the others come with the call."""
+MARKED_FROM = 9
+"""The version of the first digests that say what led nowhere. With an older one the flags of a session's calls say nothing of it."""
 
 
 class Filter(NamedTuple):

@@ -341,7 +341,8 @@ class Store(Digests, Provable, Retention, Protocol):
     def sum_calls(self, by: Sequence[str], chosen: CallFilter, offsets: Sequence[tuple[int, int]] = ()) -> list[CallSum]:
         """Sums over calls, one for each combination of what `by` names, in no order: `agent`, `branch`, `day`, `hour`, `machine`,
         `model`, `project` (repository or folder), `session` (with its subagents), `subagent` (its uid, `sidechain` or `main`),
-        `price_match`, `price_name`, `price_notes`. Nothing named is one sum over all, when there is any call.
+        `price_match`, `price_name`, `price_notes`, `waste` (the flags of `asked.MARKS`; None in sessions of which they are not known).
+        Nothing named is one sum over all, when there is any call.
 
         A day is the ordinal of a local date: `offsets` are (from when on in seconds since 1970, seconds to add to UTC), the
         earliest first and valid before as well. An hour is counted in UTC from 1970. Both are None for a call without a time.
@@ -359,8 +360,9 @@ class Store(Digests, Provable, Retention, Protocol):
     def copied_calls(self, uid: str) -> list[Billed]:
         """Calls that count for another session, and of which this one has a copy."""
 
-    def rewound(self) -> set[str]:
-        """The uids of sessions in which several prompts follow the same event."""
+    def wasteful(self, chosen: CallFilter) -> tuple[int, list[str]]:
+        """In how many sessions calls are marked as having led nowhere; and the uids of those of which it is not known, in order: they have
+        no digest, or one of other events than are stored now."""
 
     # ── writing ──────────────────────────────────────────────────────────────────────────────────────────────────────
     def bulk(self) -> AbstractContextManager[None]:
@@ -410,6 +412,9 @@ class Store(Digests, Provable, Retention, Protocol):
 
     def wrong_sums(self) -> list[int]:
         """The numbers of the sessions whose sums, which reports are made of, are not those of their calls. For `doctor`."""
+
+    def is_charged(self, session: int) -> bool:
+        """Whether the calls of a session are marked as its digest says, if that covers all that is stored. For `doctor`."""
 
     def set_places(self, found: dict[str, tuple[str | None, str | None]]) -> None:
         """By session uid: its repository, and the task it was about, where its source names none."""

@@ -53,6 +53,7 @@ class PostgresStore(PostgresTaker, Evictor):
         self._private_url, self._read_only = url, read_only
         self._again: dict[int, Again] = {}
         self._to_sum: set[int] = set()
+        self._to_charge: dict[int, dict[str, tuple[int, ...]] | None] = {}
         self._depth = 0
         self._parts: set[str] | None = None
         self._emptied: set[int] = set()
@@ -114,6 +115,7 @@ class PostgresStore(PostgresTaker, Evictor):
             self.db.commit()
         except BaseException:
             self._to_sum.clear()
+            self._to_charge.clear()
             self.db.rollback()
             raise
         finally:

@@ -297,8 +297,8 @@ def get_explained(request: Request, store: Store, config: Config) -> ExplainedAn
 
 
 def get_waste(request: Request, store: Store, _: Config) -> WasteAnswer:
-    """What was paid for and led nowhere, in the last 7 days unless `since` says otherwise."""
-    wanted = used.asked({"since": f"{used.WASTE_DAYS}d", **request.query_params}, datetime.now(UTC), Zone())
+    """What was paid for and led nowhere, in the last 30 days unless `since` says otherwise."""
+    wanted = used.asked(request.query_params, datetime.now(UTC), Zone())
     found = wasted(store, wanted.chosen)
     rows = {name: sums(getattr(found, name)) for name in ("abandoned", "retries", "failed", "any", "of")}
     return WasteAnswer(sessions=found.sessions, **rows)

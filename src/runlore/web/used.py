@@ -37,8 +37,6 @@ STEPS = {"day": timedelta(days=1), "week": timedelta(days=7), "month": timedelta
 """From the beginning of a row to that of the next; from a month's first day into the next month."""
 ROWS = 200
 """Of a table; CSV has all."""
-WASTE_DAYS = 7
-"""What was wasted is found by reading every event: of so many days, unless more are asked for."""
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
@@ -155,6 +153,7 @@ def page(request: Request) -> Response:
             most=max((row.units for row in rows), default=0) or 1,
             short=short,
             behind=behind,
+            waste=wasted(store, wanted.chosen),
         )
 
 
@@ -184,18 +183,9 @@ def doubts(request: Request) -> Response:
         return render(request, "doubts.html", made=check(store, wanted.chosen))
 
 
-def waste(request: Request) -> Response:
-    """What was paid for and led nowhere, in the last days."""
-    zone, now = Zone(), datetime.now(UTC)
-    with lent(request) as (store, _):
-        wanted = asked({"since": f"{WASTE_DAYS}d", **request.query_params}, now, zone)
-        return render(request, "_waste.html", made=wasted(store, wanted.chosen), since=wanted.given["since"])
-
-
 routes = [
     Route("/usage", page),
     Route("/usage.csv", as_csv),
     Route("/usage/doubts", doubts),
-    Route("/usage/waste", waste),
     Route("/usage/explain/{uid:path}", explained),
 ]

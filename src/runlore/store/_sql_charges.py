@@ -1,0 +1,70 @@
+"""Calls that led nowhere are marked, in words that both databases understand: reports add them up like any others.
+
+Which they are follows from the digest of a session and from the calls that count for it. Whichever of the two is put, all of its calls
+are looked at again before the transaction ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+
+from ..errors import RunloreError
+from ._sql_list import UNCOVERED
+from ._sql_sums import Summer
+from .asked import MARKED_FROM, MARKS
+from .charging import charge, dead_ends_of
+from .digest_rows import unpack_digest
+
+DeadEnds = Mapping[str, Sequence[int]]
+
+
+class Charger(Summer):
+    """The part of a store that marks calls."""
+
+    _to_charge: dict[int, dict[str, tuple[int, ...]] | None]
+    """Sessions with other calls or another digest in the open transaction, and what this says led nowhere, where it is at hand."""
+
+    def is_charged(self, session: int) -> bool:
+        return not self._wrongly_charged(self._dead_ends([session]))
+
+    def _sum_up(self) -> None:
+        self._charge()
+        super()._sum_up()
+
+    def _charge(self) -> None:
+        """Once for a transaction: a long session comes in many parts."""
+        known: dict[int, DeadEnds] = {session: dead_ends for session, dead_ends in self._to_charge.items() if dead_ends is not None}
+        known |= self._dead_ends(self._to_charge.keys() - known.keys())
+        self._to_charge.clear()
+        wrong = self._wrongly_charged(known)
+        self.db.executemany("update calls set flags = ? where hash = ?", [(flags, h) for _, h, flags in wrong])
+        self._to_sum.update(session for session, _, _ in wrong)
+
+    def _dead_ends(self, sessions: Collection[int]) -> dict[int, DeadEnds]:
+        """Of those of these sessions whose digest covers all that is stored. The others will get another one, and their marks with it."""
+        found: dict[int, DeadEnds] = {}
+        sql = (
+            f"select session, made_at, length, hash, body from digests where version >= {MARKED_FROM} and session in"
+            f" (select number from carray(?) w join sessions on number = w.value where not {UNCOVERED})"
+        )
+        for session, *row in self._all(sql, (self.ids(sessions),)) if sessions else ():
+            with suppress(RunloreError):  # One that is damaged is told by the doctor, and is no reason to store nothing.
+                found[session] = dead_ends_of(unpack_digest(*row))
+        return found
+
+    def _wrongly_charged(self, known: Mapping[int, DeadEnds]) -> list[tuple[int, int, int]]:
+        """Of the calls of these sessions that are not marked as they should be: the session, the hash, and the right flags."""
+        # Where nothing led nowhere, as in most sessions, no call is to be marked, and few are.
+        sql = (
+            "select session, hash, seq, flags from carray(?1) w join calls c on c.session = w.value"
+            f" where flags & {MARKS} != 0 or session in (select v.value from carray(?2) v)"
+        )
+        some = [-1, *(session for session, dead_ends in known.items() if dead_ends)]
+        rows = self._all(sql, (self.ids(known), self.ids(some))) if known else []
+        told: dict[int, list[int]] = {}
+        for session, _, seq, _ in rows:
+            told.setdefault(session, []).append(seq)
+        marks = {session: charge(known[session], seqs) for session, seqs in told.items()}
+        right = ((session, h, flags, flags & ~MARKS | marks[session].get(seq, 0)) for session, h, seq, flags in rows)
+        return [(session, h, new) for session, h, flags, new in right if new != flags]
