@@ -97,6 +97,8 @@ def setting(config: Config, quiet_s: float = PAUSE.total_seconds()) -> Setting:
 
 def start(data: bytes) -> Callable[[bytes], bytes]:
     """Makes the function that a worker runs for each job."""
+    from .digest import session as _  # noqa: F401  # Compiles its patterns once, before there are workers.
+
     preparer = Preparer(msgspec.msgpack.decode(data, type=Setting))
     decode = msgspec.msgpack.Decoder(Job).decode
     return lambda job: _encode(preparer.prepare(decode(job)))

@@ -216,3 +216,12 @@ def test_only_the_group_imports_click(file: Path) -> None:
     names = {alias.name for node in found if isinstance(node, ast.Import) for alias in node.names}
     names |= {node.module or "" for node in found if isinstance(node, ast.ImportFrom) and not node.level}
     assert file.name == "_group.py" or not {name for name in names if name.partition(".")[0] == "click"}
+
+
+# ── how it ends ──────────────────────────────────────────────────────────────────────────────────────────────────────
+@pytest.mark.parametrize("thread", ["", "import threading, time; threading.Thread(target=lambda: time.sleep(0.05)).start()"])
+def test_what_others_want_done_at_the_end_is_done(stored: Path, thread: str) -> None:
+    program = f"import atexit\natexit.register(lambda: print('put away'))\n{thread}\nfrom runlore.cli import main\nmain()"
+    done = subprocess.run([sys.executable, "-c", program, "ls", "--all"], capture_output=True, text=True, check=True)
+    assert done.stdout.endswith("put away\n")
+    assert "TITLE" in done.stdout

@@ -95,12 +95,16 @@ def _without_extensions(execute: Callable[[ModuleType], None], module: ModuleTyp
 
 
 def leave(status: int) -> None:
-    """Ends the program. Python takes 6 ms to take itself apart, which is left out where nobody waits for it."""
+    """Ends the program. Python takes itself apart in 6 ms, after a long sync in 100: left out, unless a thread waits for it."""
     threads = sys.modules.get("threading")
-    waiting = getattr(atexit, "_ncallbacks", lambda: 1)()
-    if waiting or (threads and threads.active_count() > 1):
+    if threads and threads.active_count() > 1:
         sys.exit(status)
-    sys.stderr.flush()  # The output is written already: see `run_words`.
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):  # Nobody reads it any more.
+            status = status or 1
     os._exit(status)
 
 
