@@ -9,6 +9,7 @@ import sys
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -339,6 +340,51 @@ def test_a_file_replaced_between_two_parts_is_read_again_the_next_time(
     assert "replaced while it was read" in sync().problems[0][1]
     sync()
     assert {f"other{n}" for n in range(30)} <= set(store.bodies("toy:s1").values())
+
+
+@pytest.mark.parametrize("size", [1, 22, 1 << 20], ids=["a line at a time", "two of them, which is all", "whole"])
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"s1": [line(id="a"), line(id="b")], "s0": [line(id="a")]},
+        {"s1": [line(id="a"), line(id="b", of="b")], "s0": [line(id="b"), line(id="a", of="a")]},
+        {"s1": [line(id="a"), line(id="b", of="c"), line(id="c")], "s2": [line(id="c", of="a")]},
+    ],
+    ids=["the later has it", "from each other", "from oneself"],
+)
+def test_sessions_with_copies_come_to_rest_with_the_first_sync(
+    store: Store,
+    sync: Callable[..., pipeline.Report],
+    root: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    files: dict[str, list[bytes]],
+    size: int,
+) -> None:
+    monkeypatch.setattr("runlore.prepare.BATCH_BYTES", size)
+    for number, (name, lines) in enumerate(files.items(), start=1):
+        (root / f"{name}.jsonl").write_bytes(b"".join(lines))
+        os.utime(root / f"{name}.jsonl", (number, number))
+
+    def times() -> dict[str, str | None]:
+        return {session.uid: session.ingested_at for session in store.sessions(Filter())}
+
+    sync()
+    first = times()
+    assert sync().found == {"unchanged": 2}
+    assert times() == first
+
+
+def test_a_copy_of_what_its_own_session_has_is_the_same_event_in_parts_of_any_size(
+    config: Config, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append(root / "s1.jsonl", line(id="a"), line(id="b", of="a"), line(id="c", of="d"), line(id="d"), line(id="e", up="d"))
+    told = []
+    for size in (1, 1 << 20):
+        monkeypatch.setattr("runlore.prepare.BATCH_BYTES", size)
+        with closing(open_store(str(tmp_path / f"{size}.db"))) as store:
+            pipeline.sync(store, config)
+            told.append([(event.native_id, event.seq, event.parent_seq) for event in store.events("toy:s1")])
+    assert told[0] == told[1] == [("a", 0, None), ("c", 2, None), ("e", 4, 2)]
 
 
 def test_an_event_that_comes_back_is_no_longer_gone(store: Store, sync: Callable[..., pipeline.Report], root: Path) -> None:

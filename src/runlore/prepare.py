@@ -224,6 +224,8 @@ class Preparer:
                     force_setattr(event, "parent_seq", parent_seq)  # It is known to nobody else yet.
             if native is not None and native not in place:
                 place[native] = uid, seq
+            if original is not None and original not in place:
+                place[original] = uid, seq
             part.add(flavor, event, body, data, link, original)
         return [part.close(self._digest(part) if is_whole else None) for part in parts.values()]
 

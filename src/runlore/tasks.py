@@ -97,7 +97,8 @@ class Runner:
         """This batch and all that follow it in the same source, prepared here one after another."""
         self.leave(task)
         yield batch
-        more = not (self._stored[task.source.path].is_done if task.is_gone else batch.position.offset >= task.source.size)
+        # Told by its time, which only the last part has: one that ends where the source does may be followed by an empty one.
+        more = not self._stored[task.source.path].is_done if task.is_gone else batch.source.mtime_ns != task.source.mtime_ns
         while more:
             result = self._here.prepare(self._job(task, goes_on=True))
             if result.problem is not None:  # Half of it must not stand in for the whole.

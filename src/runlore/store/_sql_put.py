@@ -35,6 +35,7 @@ from .pieces import (
     rebuild,
     record_of,
     renumber,
+    repeated,
     with_origin,
     with_record,
 )  # fmt: skip
@@ -214,7 +215,9 @@ class Writer(Sources, Ledger):
                 again.fresh = self._add_block(session, source)
                 self.db.execute("update streams set hash = x'' where session = ? and source = ?", (session, source))
             home = again.fresh
-            piece, blocks = renumber(piece, again.numbers, home), list(range(home + 1))
+            piece, blocks = renumber(piece, again.numbers, again.taken, home), list(range(home + 1))
+        elif again is not None:
+            again.taken.update(absolute(row[SEQ], blocks) for row in piece.rows)
         self._link(session, source, piece, blocks)
         self._write(session, home, piece, blocks)
         done.events += len(piece.rows)
@@ -284,11 +287,11 @@ class Writer(Sources, Ledger):
         """Leaves out what this session has already, and turns what happened in another session into references to it."""
         known = self._known(piece.natives)
         for n, original in piece.originals:
-            found = self._known([original]).get(original)
-            if found:
-                known.setdefault(piece.natives[n], []).extend(found)
-        first: dict[int, int] = {}
-        twice = {n for n, h in enumerate(piece.natives) if h and first.setdefault(h, n) != n}
+            h = piece.natives[n]
+            found = self._known([original]).get(original) if original != h else None
+            if found:  # Each place once: what is in the way of itself would be derived again for ever.
+                known[h] = list({*known.get(h, ()), *found})
+        twice = repeated(piece)
         if not known and not twice:
             return piece
         replaced: dict[int, list[Any] | None] = {}
@@ -299,7 +302,7 @@ class Writer(Sources, Ledger):
             own = next((seq for number, seq in places if number == session), None)
             if own is not None or n in twice:
                 replaced[n] = None
-                instead[row[SEQ]] = piece.rows[first[h]][SEQ] if own is None else outside(own)
+                instead[row[SEQ]] = piece.rows[twice[n]][SEQ] if own is None else outside(own)
             elif places and (origin := copies.origin(n, places)) is not None:
                 replaced[n] = with_origin(row, origin)
         if not replaced:
@@ -508,7 +511,7 @@ class Writer(Sources, Ledger):
         if is_damaged:  # An event that was lost may still be known by its number. There is no index for this: it takes a scan.
             known = self._all("select hash, seq from natives where session = ? and seq between ? and ?", span) + known
         again = self._again.setdefault(session, Again())
-        again.numbers.update(known)
+        again.numbers.update(reversed(known))  # The own id of an event is worth more than that of an original.
         (last,) = self._one("select last_seq from sessions where number = ?", (session,))
         # Where events were lost by accident, the highest number may be that of one of them.
         again.last = max([again.last, NO_NUMBER if is_damaged and not self._is_evicted(session) else last, *(seq for _, seq in known)])
@@ -538,6 +541,8 @@ class Again:
         self.numbers: dict[int, int] = {}
         self.last = -1
         """The highest number that was ever given: what comes behind it is new."""
+        self.taken: set[int] = set()
+        """The numbers that were given again: an event and what it is a copy of may have had the same."""
         self.fresh: int | None = None
 
     def fits(self, piece: Piece, blocks: list[int]) -> bool:

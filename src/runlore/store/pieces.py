@@ -347,6 +347,23 @@ def bodies_of(piece: Piece) -> list[bytes | None]:
     return bodies
 
 
+def repeated(piece: Piece) -> dict[int, int]:
+    """The rows that repeat an earlier one, by its native id or as copies of it or of the same original, and which it is."""
+    first: dict[int, int] = {}
+    if not piece.originals:
+        return {n: first[h] for n, h in enumerate(piece.natives) if h and first.setdefault(h, n) != n}
+    found: dict[int, int] = {}
+    originals = dict(piece.originals)
+    for n, h in enumerate(piece.natives):
+        names = [name for name in (h, originals.get(n)) if name]
+        earlier = next((first[name] for name in names if name in first), None)
+        if earlier is None:
+            first.update(dict.fromkeys(names, n))
+        else:
+            found[n] = earlier
+    return found
+
+
 def outside(seq: int) -> int:
     """A parent that is not numbered within the stream but within the session is written as -1 - seq; and back."""
     return -1 - seq
@@ -380,12 +397,14 @@ def rebuild(piece: Piece, state: StreamState | None, replaced: dict[int, list[An
     )
 
 
-def renumber(piece: Piece, numbers: dict[int, int], fresh: int) -> Piece:
-    """A newer adapter made other events of the same records: a native id that had a number keeps it, the others get the
-    number that counting gives them in the block `fresh`. What comes out is numbered within the session."""
+def renumber(piece: Piece, numbers: dict[int, int], taken: set[int], fresh: int) -> Piece:
+    """A newer adapter made other events of the same records: a native id that had a number keeps it, unless that is `taken`, the others
+    get the number that counting gives them in the block `fresh`. What comes out is numbered within the session."""
     number: dict[int, int] = {}
     for h, row in zip(piece.natives, piece.rows, strict=True):
-        number[row[SEQ]] = numbers.pop(h) if h in numbers else fresh * BLOCK + row[SEQ]
+        known = numbers.get(h)
+        number[row[SEQ]] = fresh * BLOCK + row[SEQ] if known is None or known in taken else known
+        taken.add(number[row[SEQ]])
     parent_of = {row[SEQ]: row[PARENT] for row in piece.rows}
     all_bodies = bodies_of(piece)
     order = sorted(range(len(piece.rows)), key=lambda n: number[piece.rows[n][SEQ]])
