@@ -275,5 +275,5 @@ _FILTERS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     "errors": (("--errors",), {"is_flag": True, "help": f"With errors; --outcome: {', '.join(OUTCOMES)}."}),
     "outcome": (("--outcome",), {"type": click.Choice(OUTCOMES), "metavar": "HOW", "help": "How it ended.", "hidden": True}),
     "quality": (("--quality",), {"type": click.Choice(QUALITIES), "metavar": "KIND", "help": "What kind it is.", "hidden": True}),
-    "all_subagents": (("--all-subagents",), {"is_flag": True, "help": f"Subagents too; --quality: {', '.join(QUALITIES)}."}),
+    "all_subagents": (("--all-subagents",), {"is_flag": True, "help": f"Subagents too; --quality: {', '.join(QUALITIES[:3])} …"}),
 }

@@ -1,5 +1,4 @@
 """List sessions, newest first.
-What a session took is told without its subagents, which --all-subagents lists beside it; `usage --by session` adds them to it.
 With --json an array (docs/json.md).
 """
 
