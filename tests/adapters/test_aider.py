@@ -155,7 +155,7 @@ def test_a_plan_that_is_given_to_the_editor_was_not_typed(store: Store) -> None:
 
 def test_tokens_are_counted_as_they_are_written(store: Store) -> None:
     sync(store, case("history"))
-    rows = store.rows("select model, sum(input_tokens), sum(output_tokens), sum(cache_read_tokens), sum(cache_write_5m_tokens) from calls"
+    rows = store.rows("select model, sum(input_tokens), sum(output_tokens), sum(cache_read_tokens), sum(cache_write_5m_tokens) from ledger"
                       " group by model order by model")  # fmt: skip
     sent, received = 1300 + 3000 + 300 + 500, 104 + 1200 + 20 + 10
     assert [tuple(row) for row in rows] == [

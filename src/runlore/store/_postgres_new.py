@@ -19,7 +19,7 @@ from . import Batch, Kept, Piece, Put
 from ._postgres_db import array
 from ._postgres_put import PostgresWriter, clean_stream, month_of
 from ._sql import plain
-from ._sql_calls import CALL_COLUMNS, call_row
+from ._sql_calls import CALL_COLUMNS
 from ._sql_digests import Shelf, rows_of_digest, said_by
 from .calls import hash_of
 from .charging import dead_ends_of
@@ -211,7 +211,7 @@ class PostgresNew(PostgresWriter, Shelf):
         for kept in calls:
             number = numbers[kept.call.session_uid]
             session, seq = places.get(kept.event, (-1, -1)) if kept.event else (-1, -1)
-            values = call_row(kept, number, seq if session == number else kept.call.seq)
+            values = self._call_row(kept, number, seq if session == number else kept.call.seq)
             self.db.copy(_into("calls", CALL_COLUMNS), [_clean(values)])
             self._to_sum.add(number)
             self._to_charge.setdefault(number)

@@ -10,33 +10,34 @@ from typing import Any, ClassVar
 from ..model import Call
 from . import Billed, Kept, PriceRow
 from ._sql_charges import Charger
+from ._sql_terms import MODEL, TARIFF, Terms
 from .asked import MARKS
 from .calls import COLUMNS, PRICED, from_row, hash_of, to_row
 
 _CALL = ", ".join(f"c.{name}" for name in COLUMNS)
-_PRICE = ("usd", "basis", "price_source", "price_since", "price_match", "price_name", "price_above", "price_notes")
-CALL_COLUMNS = ("hash", "session", *COLUMNS, *_PRICE)
+_MODEL = slice(COLUMNS.index(MODEL[0]), COLUMNS.index(MODEL[-1]) + 1)
+_KEPT = (*COLUMNS[: _MODEL.start], "made_by", *COLUMNS[_MODEL.stop :])
+CALL_COLUMNS = ("hash", "session", *_KEPT, "usd", "priced_by")
+"""Of table `calls`. The view `ledger` has the words for its numbers."""
+_COMPARED = [name for name in _KEPT if name in (*PRICED, "made_by")]
 _IS_SAME = (
-    f"excluded.usd is null and ({', '.join(f'calls.{name}' for name in PRICED)})"
-    f" is not distinct from ({', '.join(f'excluded.{name}' for name in PRICED)})"
+    f"excluded.usd is null and ({', '.join(f'calls.{name}' for name in _COMPARED)})"
+    f" is not distinct from ({', '.join(f'excluded.{name}' for name in _COMPARED)})"
 ).replace("calls.flags", f"calls.flags & {~MARKS}")
 _PUT = (
     f"insert into calls ({', '.join(CALL_COLUMNS)}) values (?{', ?' * (len(CALL_COLUMNS) - 1)})"
     " on conflict (hash) do update set session = excluded.session, "
-    + ", ".join(f"{name} = excluded.{name}" for name in COLUMNS)
+    + ", ".join(f"{name} = excluded.{name}" for name in _KEPT)
     # One more copy that does not count is no reason to price a call anew.
     + f", usd = case when {_IS_SAME} then calls.usd else excluded.usd end, old_usd = case when {_IS_SAME} then calls.old_usd end"
-    + "".join(f", {name} = case when excluded.usd is null then calls.{name} else excluded.{name} end" for name in _PRICE[1:])
+    + ", priced_by = case when excluded.usd is null then calls.priced_by else excluded.priced_by end"
 )
-_SET_PRICE = f"update calls set {' = ?, '.join(_PRICE)} = ? where hash = ?"
-_PRICE_COLUMNS = (
-    "c.hash, c.usd, c.basis, c.price_source, c.price_since, c.price_match, c.price_name, c.price_above, c.price_notes, c.old_usd"
-)
+_PRICE_COLUMNS = ", ".join(f"c.{name}" for name in ("hash", "usd", *TARIFF, "old_usd"))
 
 _SEQ = COLUMNS.index("seq")
 
 
-class Ledger(Charger):
+class Ledger(Charger, Terms):
     """The part of a store that counts and prices."""
 
     keeps_calls: ClassVar[str] = ""
@@ -48,7 +49,7 @@ class Ledger(Charger):
 
     # ── single calls ─────────────────────────────────────────────────────────────────────────────────────────────────
     def calls(self, hashes: Sequence[int]) -> list[Kept]:
-        sql = f"select s.uid, {_CALL} from carray(?) h join calls c on c.hash = h.value join sessions s on s.number = c.session"
+        sql = f"select s.uid, {_CALL} from carray(?) h join ledger c on c.hash = h.value join sessions s on s.number = c.session"
         rows = self._all(sql, (self.ids(hashes),)) if hashes else []
         return [from_row(uid, row) for uid, *row in rows]
 
@@ -58,7 +59,7 @@ class Ledger(Charger):
     def spent(self, uid: str) -> list[tuple[int, int, int | None]]:
         sql = (
             "select seq, input_tokens + output_tokens + cache_read_tokens + cache_write_5m_tokens + cache_write_1h_tokens,"
-            " case when basis != 'none' then usd end from calls where session = ?"
+            " case when basis != 'none' then usd end from ledger where session = ?"
         )
         return [tuple(row) for row in self._all(sql, (self._number(uid),))]
 
@@ -69,7 +70,7 @@ class Ledger(Charger):
 
     def _billed(self, where: str, bindings: Sequence[Any]) -> list[Billed]:
         sql = (
-            f"select {_PRICE_COLUMNS}, s.uid, {_CALL} from calls c join sessions s on s.number = c.session"
+            f"select {_PRICE_COLUMNS}, s.uid, {_CALL} from ledger c join sessions s on s.number = c.session"
             f" where {where} order by c.ts is null, c.ts, c.key"
         )
         found = []
@@ -98,7 +99,7 @@ class Ledger(Charger):
             if number is None:
                 continue
             seq = places[call.session_uid].get(kept.event, call.seq) if kept.event else call.seq
-            rows.append(call_row(kept, number, seq))
+            rows.append(self._call_row(kept, number, seq))
         if not rows:
             return
         hashes = [row[0] for row in rows]
@@ -129,40 +130,43 @@ class Ledger(Charger):
         return found
 
     def unpriced(self, limit: int = 10_000) -> list[tuple[int, Call]]:
-        sql = f"select c.hash, s.uid, {_CALL} from calls c join sessions s on s.number = c.session where c.usd is null limit ?"
+        sql = f"select c.hash, s.uid, {_CALL} from ledger c join sessions s on s.number = c.session where c.usd is null limit ?"
         return [(h, from_row(uid, row).call) for h, uid, *row in self._all(sql, (limit,))]
 
     def set_prices(self, prices: Iterable[PriceRow]) -> None:
-        rows = [(*_price_values(price), price.hash) for price in prices]
-        if not rows:
+        given = list(prices)
+        if not given:
             return
         with self.transaction():
-            self.db.executemany(_SET_PRICE, rows)
-            self._to_sum |= self._sessions_of([row[-1] for row in rows])
+            rows = [(price.usd, self._tariff(_tariff_of(price)), price.hash) for price in given]
+            self.db.executemany("update calls set usd = ?, priced_by = ? where hash = ?", rows)
+            self._to_sum |= self._sessions_of([price.hash for price in given])
 
     def unprice(self, sources: Sequence[str] | None = None) -> int:
         with self.transaction():
-            chosen = "usd is not null and basis != 'invoiced'"
+            which = "basis != 'invoiced'"
             if sources is not None:
-                chosen += f" and price_match != 'exact' and coalesce(price_source, '') not in (?{', ?' * (len(sources) - 1)})"
+                which = f"number < 0 and coalesce(price_source, '') not in (?{', ?' * (len(sources) - 1)})"
+            chosen = f"usd is not null and priced_by in (select number from tariffs where {which})"
+            if sources is not None:
+                chosen += " and priced_by < 0"  # As the index of them has it.
             first = "case when coalesce(old_usd, 0) = 0 then usd else old_usd end"
             sql = f"update calls set old_usd = {first}, usd = null where {chosen} returning session"
             changed = [session for (session,) in self._all(sql, tuple(sources or ()))]
             self._to_sum.update(changed)
             return len(changed)
 
+    def _call_row(self, kept: Kept, session: int, seq: int) -> list[Any]:
+        """A call of a session as it is kept: the values of `CALL_COLUMNS`."""
+        row, price = to_row(kept), kept.price
+        row[_SEQ] = seq
+        row[_MODEL] = [self._model(row[_MODEL])]
+        cost = (price.usd, self._tariff(_tariff_of(price))) if price is not None else (None, None)
+        return [hash_of(kept.call), session, *row, *cost]
+
     def _sessions_of(self, hashes: list[int]) -> set[int]:
         return {n for (n,) in self._all("select distinct session from carray(?) h join calls on hash = h.value", (self.ids(hashes),))}
 
 
-def call_row(kept: Kept, session: int, seq: int) -> list[Any]:
-    """A call of a session as it is kept: the values of `CALL_COLUMNS`."""
-    row = to_row(kept)
-    row[_SEQ] = seq
-    return [hash_of(kept.call), session, *row, *_price_values(kept.price)]
-
-
-def _price_values(price: PriceRow | None) -> tuple[Any, ...]:
-    if price is None:
-        return (None,) * len(_PRICE)
-    return price.usd, price.basis, price.source, price.since, price.match, price.name, price.above, price.notes
+def _tariff_of(price: PriceRow) -> tuple[Any, ...]:
+    return price.basis, price.source, price.since, price.match, price.name, price.above, price.notes

@@ -11,6 +11,7 @@ from typing import Any
 from . import Row, Taken
 from ._sql_check import Checker
 from ._sql_put import INSERT_EVENT, PUT_RECORDS
+from ._sql_terms import MODEL, TARIFF
 from .digest_rows import ERROR
 from .pieces import LENGTH, OFFSET, pack_one, unpack
 
@@ -89,15 +90,25 @@ class Taker(Checker):
     def _take_calls(self, number: int, calls: Sequence[dict[str, Any]]) -> None:
         if not calls:
             return
-        names = [name for name in calls[0] if name != "session"]
-        changes = ", ".join(f"{name} = excluded.{name}" for name in ("session", *names))
+        words = (*MODEL, *TARIFF)
+        rows = [
+            {
+                "session": number,
+                **{name: value for name, value in call.items() if name not in words},
+                "made_by": self._model(call[name] for name in MODEL),
+                "priced_by": self._tariff(call[name] for name in TARIFF),
+            }
+            for call in calls
+        ]
+        names = list(rows[0])
+        changes = ", ".join(f"{name} = excluded.{name}" for name in names)
         sql = (
-            f"insert into calls (session, {', '.join(names)}) values (?{', ?' * len(names)})"
+            f"insert into calls ({', '.join(names)}) values (?{', ?' * (len(names) - 1)})"
             f" on conflict (hash) do update set {changes} {self.keeps_calls}"
         )
         # What counted for another session here may now count for this one.
         self._touch_calls([call["hash"] for call in calls])
-        self.db.executemany(sql, ((number, *(call[name] for name in names)) for call in calls))
+        self.db.executemany(sql, (tuple(row.values()) for row in rows))
         self._to_charge.setdefault(number)
 
     def take_rest(self, source: int, records: Sequence[Any], skips: Sequence[Any], aliases: Sequence[Any]) -> None:

@@ -75,6 +75,7 @@ class Writer(Sources, Ledger):
             try:
                 yield
             except BaseException:
+                self._numbers.clear()
                 if self.db.in_transaction:
                     self.db.execute("rollback to step")
                 raise

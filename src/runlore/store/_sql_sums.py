@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from .._units import format_time
 from ._sql_list import UNCOVERED, Lister
-from .asked import MARKED_FROM, MARKS, SIDECHAIN, WASTED, CallFilter, CallSum, Filter
+from .asked import MARKED_FROM, MARKS, SIDECHAIN, SLOT, WASTED, CallFilter, CallSum, Filter
 
 TYPE_CHECKING = False  # As in `typing`, which is not imported for this alone.
 
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 
 _PART = 1_000_000
 """Money is added up in two parts, whole ones of this and the rest: what one call may cost at most would overflow after 92 calls."""
-
-_SLOT = 900
-"""Seconds. Every time zone of today differs from UTC by a multiple of it, so sums over slots become sums over local days."""
 
 _START = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -48,7 +45,7 @@ _UNMARKED = f"(select number from sessions where {UNCOVERED} union all select se
 _KEYS = {
     "agent": "s.flavor",
     "branch": "s.git_branch",
-    "hour": f"g.slot / {3600 // _SLOT}",
+    "hour": f"g.slot / {3600 // SLOT}",
     "machine": "s.machine",
     "model": "g.model",
     "price_match": "g.price_match",
@@ -128,11 +125,13 @@ class Summer(Lister):
         return f"where {' and '.join(parts)}" if parts else "", bindings
 
     def call_times(self) -> tuple[str, str] | None:
-        first, last = self._one("select (select min(ts) from calls), (select max(ts) from calls)")
+        in_slot = "session in (select session from sums where slot = (select {0}(slot) from sums))"
+        ends = [f"(select {end}(ts) from calls where {in_slot.format(end)})" for end in ("min", "max")]
+        first, last = self._one(f"select {', '.join(ends)}")
         return None if first is None else (first, last)
 
     def wrong_sums(self) -> list[int]:
-        made = f"select {self._sums} from calls c group by 1, 2, 3, 4"
+        made = f"select {self._sums} from ledger c group by 1, 2, 3, 4"
         sql = (
             f"select session from (select * from (select * from ({made}) m except select * from sums) a"
             f" union all select * from (select * from sums except select * from ({made}) m) b) c"
@@ -147,7 +146,7 @@ class Summer(Lister):
         these = "(select c.value from carray(?) c)"
         sessions = self.ids(sorted(self._to_sum))
         self.db.execute(f"delete from sums where session in {these}", (sessions,))
-        self.db.execute(f"insert into sums select {self._sums} from calls c where c.session in {these} group by 1, 2, 3, 4", (sessions,))
+        self.db.execute(f"insert into sums select {self._sums} from ledger c where c.session in {these} group by 1, 2, 3, 4", (sessions,))
         self.db.execute(f"update sessions set usd = (select {_USD} from sums where session = number) where number in {these}", (sessions,))
         self._to_sum.clear()
 
@@ -158,7 +157,7 @@ class Summer(Lister):
 
     @property
     def _levels(self) -> dict[str, str]:
-        return {"session": "c.session", "model": "c.model", "flags": "c.flags", "slot": f"{self.epoch_of.format('c.ts')} / {_SLOT}"}
+        return {"session": "c.session", "model": "c.model", "flags": "c.flags", "slot": f"{self.epoch_of.format('c.ts')} / {SLOT}"}
 
     def _sums_in(self, chosen: CallFilter) -> tuple[str, list[Any]]:
         """The sums of a time. What is not a whole slot, at its beginning and its end, is made from the calls themselves."""
@@ -177,29 +176,33 @@ class Summer(Lister):
         """The same sums, made of the calls of a time."""
         times = [(f"c.ts {sign} ?", format_time(time)) for sign, time in ((">=", chosen.since), ("<", chosen.until)) if time is not None]
         tests = [test for test, _ in times]
+        # There is no index by time: it would be as large as a fifth of the calls.
+        slots = [f"slot {sign} {_slot(time, up=False)}" for sign, time in ((">=", chosen.since), ("<=", chosen.until)) if time is not None]
+        if slots:
+            tests.append(f"c.session in (select session from sums where {' and '.join(slots)})")
         if chosen.is_doubtful:
             tests.append("(c.usd is null or c.basis = 'none' or c.price_match = 'fuzzy' or c.price_notes is not null)")
         where = f"where {' and '.join(tests)}" if tests else ""
         # The sign keeps SQLite from reading all calls in the order of their sessions, which takes five times as long.
         levels = self._levels | {"session": "+c.session"} | {name: f"c.{name}" for name in more}
         columns = ", ".join(f"{sql} as {name}" for name, sql in {**levels, **_SUMS, "priced": _PRICED_SUM}.items())
-        return f"(select {columns} from calls c {where} group by {', '.join(levels.values())})", [time for _, time in times]
+        return f"(select {columns} from ledger c {where} group by {', '.join(levels.values())})", [time for _, time in times]
 
 
 def _edges(chosen: CallFilter, since: int | None, until: int | None) -> Iterator[CallFilter]:
     if since is not None and until is not None and until < since:
         yield chosen
         return
-    if since is not None and (edge := _START + timedelta(seconds=since * _SLOT)) != chosen.since:
+    if since is not None and (edge := _START + timedelta(seconds=since * SLOT)) != chosen.since:
         yield CallFilter(since=chosen.since, until=edge)
-    if until is not None and (edge := _START + timedelta(seconds=until * _SLOT)) != chosen.until:
+    if until is not None and (edge := _START + timedelta(seconds=until * SLOT)) != chosen.until:
         yield CallFilter(since=edge, until=chosen.until)
 
 
 def _slot(time: datetime | None, *, up: bool) -> int | None:
     if time is None:
         return None
-    slots = (time - _START) / timedelta(seconds=_SLOT)
+    slots = (time - _START) / timedelta(seconds=SLOT)
     return math.ceil(slots) if up and time.year < 9999 else math.floor(slots)  # There is no time after the last slot of that year.
 
 
@@ -207,9 +210,9 @@ def _day(offsets: Sequence[tuple[int, int]]) -> str:
     """The local date of a slot as an ordinal."""
     shift = str(offsets[0][1]) if offsets else "0"
     if len(offsets) > 1:
-        cases = " ".join(f"when g.slot < {-(-start // _SLOT)} then {offset}" for (_, offset), (start, _) in pairwise(offsets))
+        cases = " ".join(f"when g.slot < {-(-start // SLOT)} then {offset}" for (_, offset), (start, _) in pairwise(offsets))
         shift = f"case {cases} else {offsets[-1][1]} end"
-    return f"(g.slot * {_SLOT} + {shift} + {_EPOCH * 86_400}) / 86400"
+    return f"(g.slot * {SLOT} + {shift} + {_EPOCH * 86_400}) / 86400"
 
 
 def _sum(row: Sequence[Any], keys: int) -> CallSum:

@@ -34,6 +34,7 @@ class SqliteFile(SqliteLister, Summer):
         self._again: dict[int, Any] = {}
         self._to_sum = set()
         self._to_charge: dict[int, Any] = {}
+        self._numbers: dict[tuple[Any, ...], int] = {}
         self._depth = 0
         try:
             if not read_only:
@@ -115,6 +116,7 @@ class SqliteFile(SqliteLister, Summer):
         except BaseException as error:
             self._to_sum.clear()
             self._to_charge.clear()
+            self._numbers.clear()
             if self.db.in_transaction:
                 self.db.execute("rollback")
             if isinstance(error, apsw.FullError):

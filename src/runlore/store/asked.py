@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from datetime import datetime
     from typing import Any
 
+SLOT = 900
+"""Seconds. Every time zone of today differs from UTC by a multiple of it, so sums over slots become sums over local days."""
+
 SIDECHAIN = 1
 """Of the flags of a call: it was made beside the main line."""
 ABANDONED, RETRIED, FAILED = 4, 8, 16

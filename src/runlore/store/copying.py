@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from . import Store, Taken
+from ._sql_terms import TARIFF
 from .calls import COLUMNS
 from .digest_rows import ERROR
 from .pieces import ROW
@@ -20,10 +21,9 @@ SOURCE = (
     "agent", "path", "root", "machine", "size", "mtime_ns", "inode", "offset", "head", "tail", "records", "carry", "adapter_version",
     "redact_version", "merged", "discovered_at", "synced_at", "missing_at", "problem",
 )  # fmt: skip
-PRICE = ("usd", "basis", "price_source", "price_since", "price_match", "price_name", "price_above", "price_notes", "old_usd")
 COPIED = frozenset("sessions sources streams skips tombstones events segments natives aliases records calls digests errors".split())
-MADE_AGAIN = frozenset({"search", "sums"})
-"""Tables that follow from the others."""
+MADE_AGAIN = frozenset({"search", "sums", "models", "tariffs"})
+"""Tables that follow from the others, or are written with them."""
 STATE = "content_hash, last_seq, ingested_at, analyzed_at, evicted_at, usd, pinned, name, tags, note"
 """What is another when something of a session is."""
 
@@ -78,7 +78,7 @@ def _session(source: Store, number: int, sources: dict[int, int]) -> Taken:
     columns = source.session_columns
     (row,) = source.rows(f"select {', '.join(columns)} from sessions where number = ?", (number,))
     event = ", ".join(f'"{name}"' for name in ROW)
-    calls = ("hash", *COLUMNS, *PRICE)
+    calls = ("hash", *COLUMNS, "usd", *TARIFF, "old_usd")
     digest = source.rows("select version, last_seq, content_hash, made_at, length, hash, body from digests where session = ?", (number,))
     streams = source.rows("select block, source, facts, tally, hash from streams where session = ? order by block", (number,))
     return Taken(
@@ -91,7 +91,7 @@ def _session(source: Store, number: int, sources: dict[int, int]) -> Taken:
         natives=source.rows("select hash, seq from natives where session = ?", (number,)),
         calls=[
             dict(zip(calls, call, strict=True))
-            for call in source.rows(f"select {', '.join(calls)} from calls where session = ?", (number,))
+            for call in source.rows(f"select {', '.join(calls)} from ledger where session = ?", (number,))
         ],
         digest=next(iter(digest), None),
         errors=source.rows(f"select {', '.join(ERROR)} from errors where session = ?", (number,)),

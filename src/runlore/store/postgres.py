@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from ..errors import StoreBusy, StoreError, StoreTooNew
@@ -54,6 +55,7 @@ class PostgresStore(PostgresTaker, Evictor):
         self._again: dict[int, Again] = {}
         self._to_sum: set[int] = set()
         self._to_charge: dict[int, dict[str, tuple[int, ...]] | None] = {}
+        self._numbers: dict[tuple[Any, ...], int] = {}
         self._depth = 0
         self._parts: set[str] | None = None
         self._emptied: set[int] = set()
@@ -116,6 +118,7 @@ class PostgresStore(PostgresTaker, Evictor):
         except BaseException:
             self._to_sum.clear()
             self._to_charge.clear()
+            self._numbers.clear()
             self.db.rollback()
             raise
         finally:
@@ -210,6 +213,11 @@ class PostgresStore(PostgresTaker, Evictor):
             if self._is_there(partition("search", month)):
                 self.db.execute(f"drop table {', '.join(partition(table, month) for table in PARTITIONED)}")
         self._parts = None
+
+    # ── the ledger ───────────────────────────────────────────────────────────────────────────────────────────────────
+    def _find_or_add(self, table: str, names: tuple[str, ...], values: tuple[Any, ...], sign: int) -> int:
+        self._lock_for_writing()  # So nobody else gives the same number.
+        return super()._find_or_add(table, names, values, sign)
 
     # ── digests ──────────────────────────────────────────────────────────────────────────────────────────────────────
     def drop_digests(self, uids: Sequence[str]) -> None:

@@ -13,8 +13,9 @@ from .. import naming, query, usage
 from .._words import count, short
 from ..config import Config
 from ..export.pages import usd
-from ..model import format_time, parse_time
+from ..model import format_time
 from ..store import CallFilter, Filter, SessionLine, Store
+from ..store.asked import SLOT
 from ..usage import Row, Zone
 from ..usage.budget import Spent, budgets
 from ._charts import Stack, bars, heatmap, stacked
@@ -94,8 +95,8 @@ def last_used(store: Store, zone: Zone, today: date) -> date:
     """The day up to which the chart goes. Where nothing was used lately, the last time something was says more than an empty chart; what
     a wrong clock wrote into the future is no such time."""
     tomorrow = zone.midnight(today + timedelta(days=1))
-    ((latest,),) = store.rows("select max(ts) from calls where ts < ?", (format_time(tomorrow),))
-    if latest is None or (day := zone.today(parse_time(latest))) > today - timedelta(days=DAYS):
+    ((slot,),) = store.rows("select max(slot) from sums where slot < ?", (int(tomorrow.timestamp()) // SLOT,))
+    if slot is None or (day := zone.today(datetime.fromtimestamp(slot * SLOT, UTC))) > today - timedelta(days=DAYS):
         return today
     return day
 
