@@ -108,7 +108,7 @@ def test_only_the_sessions_that_are_asked_for_count(store: Store) -> None:
         ([1, 2, 3, 40], "rising"),
         ([1, 2, 40, 41], "steady"),
         ([1, 40, 41], "falling"),
-        ([40, 100], "gone"),
+        ([40, 100], "stopped"),
     ],
 )
 def test_a_trend_is_told_by_sessions(store: Store, days: list[int], trend: str) -> None:

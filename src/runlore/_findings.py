@@ -27,6 +27,9 @@ def how_said(how: str | None) -> str:
     return "call" if how == "changed" else how or "step"
 
 
+Trend = Literal["new", "rising", "steady", "falling", "stopped"]
+"""How something that recurs goes: an error over the last days, a pattern over the sessions."""
+
 SHOWN_FROM = 0.5
 """The confidence from which on a fix is told to someone who has the same error."""
 

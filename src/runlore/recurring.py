@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
-from typing import Literal
 
 import msgspec
 
-from ._findings import SHOWN_FROM, Fix, Signature, Step
+from ._findings import SHOWN_FROM, Fix, Signature, Step, Trend
 from .errors import RunloreError
 from .model import Digest, format_time
 from .store import Filter, Store
@@ -29,8 +28,6 @@ LIKE = 0.5
 """The share of telling words that two errors must have in common to be called near."""
 MOST_LINES = 400
 """Of a text that is asked about: a log may be long, and its last lines say most."""
-
-Trend = Literal["new", "rising", "steady", "falling", "gone"]
 
 
 class KnownFix(msgspec.Struct, frozen=True, kw_only=True):
@@ -143,7 +140,7 @@ def _trend(rows: Sequence[SessionError], now: datetime) -> Trend:
     recent = sum(row.last_at is not None and row.last_at >= here for row in rows)
     earlier = sum(row.last_at is not None and before <= row.last_at < here for row in rows)
     if not recent:
-        return "gone"
+        return "stopped"
     if not any(row.first_at is not None and row.first_at < here for row in rows):
         return "new"
     return "rising" if recent > 1.5 * earlier else "falling" if earlier > 1.5 * recent else "steady"

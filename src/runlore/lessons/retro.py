@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from .._findings import how_said
+from .._findings import Trend, how_said
 from .._text import one_line
 from ..mine import Case
 from ..mine._cluster import Pattern
@@ -71,7 +71,7 @@ class Suggestion(msgspec.Struct, frozen=True, kw_only=True):
     """The id of the lesson that it is from, if one is."""
     sessions: int
     usd: float
-    trend: str
+    trend: Trend
     evidence: tuple[str, ...]
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
+from .._findings import Trend
 from . import Case, Polarity, Signal
 
 SIMILAR = 0.6
@@ -35,8 +36,7 @@ class Pattern(msgspec.Struct, frozen=True, kw_only=True):
     last_at: str
     months: dict[str, int]
     """Signals by month: when it appeared, and when it stopped."""
-    trend: str
-    """new, rising, steady, falling, stopped."""
+    trend: Trend
     examples: tuple[str, ...]
     """As uid#seq."""
 
@@ -69,7 +69,7 @@ def alike(one: frozenset[str], other: frozenset[str]) -> float:
     return len(one & other) / len(one | other)
 
 
-def trend_of(times: Sequence[str], all_times: Sequence[str]) -> str:
+def trend_of(times: Sequence[str], all_times: Sequence[str]) -> Trend:
     """How a pattern goes, beside how much was worked: its share among the newer half of the sessions, and among the older. Sessions whose
     time is not known say nothing about it."""
     ordered = sorted(at for at in all_times if at)

@@ -133,7 +133,7 @@ def page(request: Request) -> Response:
             request,
             "home.html",
             home=found,
-            errors=[error for error in errors if error.trend != "gone"][:ERRORS] or errors[:ERRORS],
+            errors=[error for error in errors if error.trend != "stopped"][:ERRORS] or errors[:ERRORS],
             names=naming.names(store, [one.session.uid for one in found.active]),
             is_tokens=is_tokens,
             chart=chart,

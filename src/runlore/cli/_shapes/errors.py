@@ -50,7 +50,7 @@ class KnownError(Value):
     kind: exception, test, compile, shell, git, http, json, message, text, exit
     name: the exception, the code or the missing command, where there is one
     template: the line that matters, with what changes from time to time named
-    trend: by sessions of the last 30 days and the 30 before: new, rising, steady, falling, gone
+    trend: by sessions of the last 30 days and the 30 before: new, rising, steady, falling, stopped
     fixed: sessions in which it went away for a reason that is known
     stayed: sessions in which it never did, or in which nobody tried again
     usd: what the calls cost from where it was first seen to where it was gone, in all sessions; null when no price is known
