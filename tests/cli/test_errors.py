@@ -35,6 +35,14 @@ def test_errors_are_listed_with_what_fixed_them(run: Run, demo: Path) -> None:
     assert len(run("errors", "--least", "1", "-n", "1").stdout.splitlines()) <= 3
 
 
+def test_the_types_of_patterns_are_listed_and_a_wrong_one_is_answered_with_them(run: Run, home: Path) -> None:
+    names = run("patterns", "--type", "all").stdout.split()
+    assert {"recurring_error", "retry_storm", "correction"} < set(names)
+    for asked in (["nope"], ["all", "--json"], ["nope", "--type", "retry_storm"]):
+        wrong = run("patterns", "--type", *asked)
+        assert (wrong.exit_code, all(name in wrong.stderr for name in names)) == (2, True)
+
+
 def test_the_examples_of_patterns_are_short_names_that_can_be_shown(run: Run, demo: Path) -> None:
     names = re.findall(r"^ +e\.g\. (\S+)", run("patterns", "--least", "1").stdout, re.MULTILINE)
     assert names

@@ -17,7 +17,7 @@ from ..mine._cluster import Pattern
 from ..store import Filter
 from . import _click as click
 from ._options import as_json_list, few_filters, is_paged, no_pager, open_store, skipped
-from ._out import Column, note, one_line, page, paint, table, write_json
+from ._out import Column, echo, note, one_line, page, paint, table, write_json
 from ._words import count
 
 LEAST = 40
@@ -25,15 +25,18 @@ LEAST = 40
 
 @click.command(help=__doc__)
 @few_filters
-@click.option("--type", "types", multiple=True, metavar="NAME", help="Only these; `all` names them.")
+@click.option("--type", "types", multiple=True, metavar="NAME", help="Only these; `all` alone lists their names.")
 @click.option("--least", type=click.IntRange(1), default=2, metavar="N", help="In at least so many sessions (2).")
 @click.option("-n", "--limit", type=click.IntRange(1), default=30, metavar="N", help="At most so many (30).")
 @no_pager
 @as_json_list
 @click.pass_context
 def command(ctx: click.Context, chosen: Filter, types: tuple[str, ...], least: int, limit: int, is_json: bool) -> None:
-    if unknown := set(types) - miners().keys():
-        raise click.UsageError(f"{', '.join(sorted(unknown))}: there are {', '.join(miners())}")
+    if types == ("all",) and not is_json:
+        echo("\n".join(miners()))
+        return
+    if unknown := sorted(set(types) - miners().keys()):
+        raise click.BadParameter(f"{', '.join(unknown)} is none of {', '.join(miners())}", param_hint="--type")
     with open_store() as (store, setting):
         if query.is_empty(store):
             raise NotFound(query.EMPTY)
