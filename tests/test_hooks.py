@@ -29,6 +29,7 @@ from runlore.lessons import Lesson, deliver
 from runlore.lessons.shelf import Shelf
 from runlore.search import search
 from runlore.store import Filter, open_for_reading, open_store
+from runlore.store.retention import Marks
 from tests.test_recurring import fix
 from tests.test_recurring import session as met
 
@@ -92,6 +93,14 @@ def test_a_start_tells_what_is_known_of_the_repository(home: Path, repo: Path) -
         assert line.startswith(OWN)
         assert '1 earlier session in "acme/shop"; the last one on 2026-03-14: "fix the flaky test"' in line
         assert f"(claude:{SESSION})" in line
+
+
+def test_a_start_calls_a_session_by_the_name_that_somebody_gave_it(home: Path, repo: Path) -> None:
+    transcript(home, repo, "fix the flaky test")
+    run_sync()
+    with closing(open_store(config.load().store)) as store:
+        store.mark(f"claude:{SESSION}", Marks(name="the great cleanup"))
+    assert '"the great cleanup"' in (hooks.known_of(str(repo)) or "")
 
 
 def test_the_agent_gets_the_line_as_it_wants_it(home: Path, repo: Path) -> None:

@@ -26,7 +26,9 @@ def glance(path: str, *, repo: str | None, cwd: str) -> tuple[int, Last | None]:
         db.set_busy_timeout(50)
         these = f"from sessions where {'repo' if repo else 'cwd'} = ? and coalesce(relation, '') != 'subagent'"
         ((number,),) = db.execute(f"select count(*) {these}", (repo or cwd,))
-        last = db.execute(f"select uid, title, ended_at, outcome {these} order by ended_at desc, uid limit 1", (repo or cwd,)).fetchone()
+        last = db.execute(
+            f"select uid, coalesce(name, title), ended_at, outcome {these} order by ended_at desc, uid limit 1", (repo or cwd,)
+        ).fetchone()
         return number, last
     finally:
         db.close()
