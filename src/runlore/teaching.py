@@ -184,12 +184,15 @@ def _cleaner(config: Config) -> Callable[[str], str]:
     return lambda text: strip(redact(text))
 
 
-def forget(store: Store, config: Config, uids: Iterable[str], now: datetime, *, dry_run: bool = False) -> list[Lesson]:
+def forget(
+    store: Store, config: Config, uids: Iterable[str], now: datetime, *, dry_run: bool = False
+) -> tuple[list[Lesson], list[Broken]]:  # fmt: skip
     """Takes out of the lessons what they have of these sessions, and the notes on what these were told; gives back the lessons as they
-    were. To be done before the sessions leave the store: only they know what was theirs."""
+    were, and files that cannot be read, in which nothing was looked for. To be done before the sessions leave the store: only they know
+    what was theirs."""
     shelf, names = shelf_of(config), set(uids)
     with nullcontext() if dry_run else shelf.held():
-        known, _ = shelf.read()
+        known, broken = shelf.read()
         gone = {uid: forgotten.Gone(store.digest(uid), tuple(_texts(store, uid, known))) for uid in sorted(names)} if known else {}
         changed = []
         if found := forgotten.touched(known, gone):
@@ -208,7 +211,7 @@ def forget(store: Store, config: Config, uids: Iterable[str], now: datetime, *, 
                 shelf.put(kept)
     if not dry_run:
         deliver.forget(config.home, names)
-    return changed
+    return changed, broken
 
 
 def _texts(store: Store, uid: str, known: Iterable[Lesson]) -> Iterable[str]:

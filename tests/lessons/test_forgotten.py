@@ -12,6 +12,7 @@ from runlore.lessons.curate import decide
 from runlore.lessons.drafts import Gate, drafts
 from runlore.lessons.forgotten import GONE, Gone, touched, without
 from runlore.mine import Case
+from runlore.mine._words import head
 from runlore.mine.patterns import find
 from tests.lessons.test_curate import about, proposed
 from tests.mine.fleet import fleet
@@ -100,6 +101,23 @@ def test_a_command_that_an_edited_lesson_still_tells_goes_with_its_session() -> 
     found = after(own, cases, "toy:0009")
     assert found is not None
     assert (found.problem, found.resolution) == (own.problem, own.resolution)
+
+
+def test_the_command_that_a_lesson_is_about_goes_with_the_sessions_that_ran_it() -> None:
+    cases = fleet(3, 30, {"retry_storm": [2, 9, 20]})
+    about_it = next(head(run.command) for run in cases[2].digest.commands if run.failed)
+    decided = Lesson(id="storm", kind="retries", status="approved", problem="it fails", resolution="stop", evidence=("toy:0002#1",))
+    mined = replace(decided, about=about_it)
+    assert touched([replace(mined, evidence=())], {"toy:0009": Gone(cases[9].digest)}) == [replace(mined, evidence=())]
+    found = after(mined, cases, "toy:0002")
+    assert found is not None
+    assert (found.about, found.problem, found.resolution) == ("", GONE, "")
+    edited = replace(mined, edited=True, evidence=("toy:0002#1", "toy:0009#1"))
+    kept, gone = after(edited, cases, "toy:0002"), after(edited, cases, "toy:0002", "toy:0009")
+    assert kept is not None
+    assert gone is not None
+    assert (kept.about, kept.resolution, "its words" in kept.notes) == (about_it, "stop", False)
+    assert (gone.about, gone.resolution, "its words" in gone.notes) == ("", "stop", True)
 
 
 def test_lessons_that_have_nothing_of_a_session_are_not_touched() -> None:

@@ -12,11 +12,12 @@ from .. import config, query, teaching
 from .. import store as stores
 from ..errors import NotFound
 from ..lessons import Lesson
+from ..lessons.shelf import Broken
 from ..store import Filter, SessionLine
 from . import _click as click
 from . import ls
 from ._options import SessionName, as_json_list, exact_filters, open_store
-from ._out import echo, note, one_line, write_json
+from ._out import echo, note, one_line, warn, write_json
 from ._words import count, size
 
 
@@ -40,26 +41,29 @@ def command(sessions: tuple[str, ...], chosen: Filter, yes: bool, is_json: bool)
         if not is_json and lines:
             echo("\n".join(ls.as_table(store, lines)))
         uids = [line.uid for line in lines]
-        lessons = teaching.forget(store, setting, uids, datetime.now(UTC), dry_run=True) if not yes else []
+        changed, broken = teaching.forget(store, setting, uids, datetime.now(UTC), dry_run=True) if not yes else ([], [])
     if yes and lines:
-        lessons = erase(setting, uids)
-    report(lines, copies, [lesson.id for lesson in lessons], yes, is_json)
+        changed, broken = erase(setting, uids)
+    for one in broken if lines else ():
+        warn(one_line(f"{one.file} is no lesson ({one.reason}): what it may have of these stays; look into it"))
+    report(lines, copies, [lesson.id for lesson in changed], [one.file for one in broken], yes, is_json)
 
 
-def erase(setting: config.Config, uids: list[str]) -> list[Lesson]:
-    """Gives back the lessons that lost something. They come first: killed in between, the sessions are still there to be forgotten."""
+def erase(setting: config.Config, uids: list[str]) -> tuple[list[Lesson], list[Broken]]:
+    """Gives back the lessons that lost something, and files that are none. They come first: killed in between, the sessions are still there
+    to be forgotten."""
     now = datetime.now(UTC)
     with closing(stores.open_store(setting.store)) as store:
-        lessons = teaching.forget(store, setting, uids, now)
+        found = teaching.forget(store, setting, uids, now)
         store.forget(uids, now)
-    return lessons
+    return found
 
 
-def report(lines: list[SessionLine], copies: list[str], lessons: list[str], is_done: bool, is_json: bool) -> None:
+def report(lines: list[SessionLine], copies: list[str], lessons: list[str], unread: list[str], is_done: bool, is_json: bool) -> None:
     events, source_bytes = sum(line.events for line in lines), sum(line.source_bytes for line in lines)
     if is_json:
         about = {"dry_run": not is_done, "sessions": [line.uid for line in lines], "events": events, "source_bytes": source_bytes}
-        write_json({**about, "copies": copies, "lessons": lessons})
+        write_json({**about, "copies": copies, "lessons": lessons, "unread": unread})
         return
     if not lines:
         note("no session matches; nothing to forget")

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from .._text import one_line
+from ..mine._words import head
 from ..model import Digest, format_time
 from . import Lesson
 from .curate import draft_of
@@ -37,13 +38,15 @@ class Gone(msgspec.Struct, frozen=True):
 
 def touched(known: Iterable[Lesson], gone: Mapping[str, Gone]) -> list[Lesson]:
     """The lessons that took something from these sessions."""
-    met = {error.signature.fingerprint for one in gone.values() if one.digest for error in one.digest.errors}
+    digests = [one.digest for one in gone.values() if one.digest]
+    met = {error.signature.fingerprint for digest in digests for error in digest.errors}
+    ran = {head(run.command) for digest in digests for run in digest.commands}
     said = Said(gone.values())
     return [
         one
         for one in known
         if any(uid_of(ref) in gone for ref in one.evidence)
-        or (is_mined(one) and one.fingerprint in met and one.problem != GONE)
+        or (is_mined(one) and (one.fingerprint in met or one.about in ran) and one.problem != GONE)
         or said.is_in(one)
     ]
 
@@ -64,9 +67,12 @@ def without(lesson: Lesson, gone: Mapping[str, Gone], drafts: Sequence[Lesson], 
     counted = {name: getattr(draft, name) for name in ("signals", "sessions", "helped", "confidence")} if draft else {"sessions": sessions}
     if words.get("problem") == "":
         words["problem"] = GONE
+    if lesson.by == "mined" and lesson.about:  # Which nobody edits: it is what sessions ran.
+        words["about"] = draft.about if draft else lesson.about if lesson.edited and evidence else ""
     if not any(uid_of(ref) in gone for ref in lesson.evidence) and all(getattr(lesson, name) == text for name, text in words.items()):
         return lesson  # What it has in common with these sessions it has from others.
-    note = f"{format_time(now)[:10]}: a session that it rested on was forgotten{'' if draft or not words else ', and its words with it'}."
+    is_bare = any(text in ("", GONE) for text in words.values())
+    note = f"{format_time(now)[:10]}: a session that it rested on was forgotten{', and its words with it' if is_bare else ''}."
     notes = "\n".join(part for part in (lesson.notes, note) if part)
     return replace(lesson, **words, **counted, evidence=evidence, key=lesson.key if draft else "", notes=notes)
 

@@ -134,6 +134,7 @@ class Forget(Value):
 
     copies: other sessions that show parts of these
     lessons: ids of those that rest on these, or quote them
+    unread: files among the lessons that cannot be read, and stay as they are
     """
 
     dry_run: bool
@@ -142,6 +143,7 @@ class Forget(Value):
     source_bytes: int
     copies: list[str]
     lessons: list[str]
+    unread: list[str]
 
 
 class Autostart(Value):
