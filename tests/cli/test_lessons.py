@@ -200,6 +200,20 @@ def test_two_blocks_are_refused_and_only_what_fits_the_repository_is_told(run: R
     assert (refused.exit_code, "2 blocks" in refused.stderr) == (1, True)
 
 
+def test_lessons_of_another_repository_than_the_files_are_put_in_with_a_warning(run: Run, tmp_path: Path, shelf: Shelf) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".git/config").write_text('[remote "origin"]\n\turl = git@example.com:acme/shop.git\n')
+    shelf.put(lesson(status="approved", repo="acme/shop"))
+    shelf.put(lesson("def", status="approved", repo="other/x"))
+    file = tmp_path / "AGENTS.md"
+    for words in ([], ["--repo", "acme/shop"], ["--repo", "shop"]):
+        here = run("lessons", "render", str(file), "--dry-run", *words)
+        assert ("[abc]" in here.stdout, "[def]" in here.stdout, "sessions there" in here.stderr) == (True, False, False)
+    there = run("lessons", "render", str(file), "--dry-run", "--repo", "other/x")
+    assert ("[abc]" in there.stdout, "[def]" in there.stdout) == (False, True)
+    assert "is in acme/shop, and sessions there will read lessons of other/x" in there.stderr
+
+
 def test_a_block_is_short_says_for_whom_and_what_it_costs_and_holds_no_secret(run: Run, tmp_path: Path, shelf: Shelf) -> None:
     file, secret = tmp_path / "AGENTS.md", "ghp_" + "R7kQ2mZx9LpW4vTn8YcB1sDf6HgJ3eUa0iOw"
     # As somebody may write it into the file.
@@ -334,6 +348,15 @@ def test_forgetting_a_session_reaches_lessons_and_the_notes_on_what_was_told(run
     assert (gone.status, gone.resolution, gone.evidence) == ("approved", "", ())
     assert "KeyError" not in (shelf.folder / f"{made.id}.md").read_text()
     assert "lesson" not in run("forget", "toy:s3", "--yes").stderr
+
+
+def test_forgetting_names_files_in_which_nothing_could_be_looked_for(run: Run, met: None, shelf: Shelf) -> None:
+    shelf.put(lesson())
+    (shelf.folder / "torn.md").write_text("+++\nid = \ntoy:s0 said this")
+    dry, done = run("forget", "toy:s0", "--json"), run("forget", "toy:s0", "--yes")
+    assert json.loads(dry.stdout)["unread"] == [str(shelf.folder / "torn.md")]
+    assert "torn.md is no lesson" in done.stderr
+    assert (shelf.folder / "torn.md").exists()
 
 
 def test_the_model_that_passed_where_others_failed_is_proposed_for_a_skill(run: Run, home: Path) -> None:

@@ -272,7 +272,11 @@ def render(file: Path, repo: str | None, limit: int, is_removed: bool, yes: bool
 
     setting = settings.load()
     file = Path(os.path.abspath(file))
-    repo = repo or git_remote(file.parent) or ""
+    here = git_remote(file.parent) or ""
+    if not repo or repo in (here, here.rpartition("/")[2]):
+        repo = here
+    elif here and not is_removed:
+        warn(f"{one_line(str(file))} is in {one_line(here)}, and sessions there will read lessons of {one_line(repo)}")
     told = [] if is_removed else teaching.redacted(setting, teaching.told_of(setting, datetime.now(UTC), repo=repo)[:limit])
 
     made = block(told)
