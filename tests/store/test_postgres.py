@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import signal
 import subprocess
 import sys
 import threading
@@ -16,6 +17,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from psycopg import Copy
 
 from runlore import doctor, pipeline
 from runlore import search as engine
@@ -25,7 +27,7 @@ from runlore.lending import Stores
 from runlore.prepare import Job, Preparer, Setting
 from runlore.recurring import recurring
 from runlore.store import CallFilter, Filter, Store, _postgres_read, copying, open_store
-from runlore.store._postgres_db import Database
+from runlore.store._postgres_db import Database, Sending
 from runlore.store._postgres_pool import MOST, _pools
 from runlore.store._postgres_read import as_regex
 from runlore.store.pieces import native_hash
@@ -330,6 +332,40 @@ def test_who_is_interrupted_while_rows_are_sent_can_go_on(store: PostgresStore, 
     assert store.tombstones() == set()
 
 
+def test_who_is_interrupted_in_the_middle_of_a_statement_can_go_on(store: PostgresStore) -> None:
+    store.db.begin()
+    store.db.execute("insert into tombstones values ('toy:s', 'now')")
+    store.db.flush()
+    store.db._line.pgconn.send_query(b"select pg_sleep(60)")  # As a signal leaves it: asked, and not answered.
+    store.db.rollback()
+    assert store.tombstones() == set()
+
+
+def test_what_is_taken_back_is_not_sent_to_its_end(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    is_on_its_way, is_unwanted = threading.Event(), threading.Event()
+    write, wait, written = Copy.write, Sending.wait, []
+
+    def write_slowly(copy: Copy, part: bytes) -> None:
+        written.append(len(part))
+        is_on_its_way.set()
+        assert is_unwanted.wait(60)
+        write(copy, part)
+
+    def wait_for_it(sending: Sending) -> None:
+        is_unwanted.set()
+        wait(sending)
+
+    store.db.begin()
+    store.db.copy("tombstones", [(f"toy:{n}" + "x" * 100_000, "now") for n in range(40)])
+    monkeypatch.setattr(Copy, "write", write_slowly)
+    monkeypatch.setattr(Sending, "wait", wait_for_it)
+    store.db.send_behind()
+    assert is_on_its_way.wait(60)
+    store.db.rollback()
+    assert len(written) == 1
+    assert store.tombstones() == set()
+
+
 def interrupt(*_: object) -> None:
     raise KeyboardInterrupt
 
@@ -368,9 +404,10 @@ store.close()
 """
 
 
-def start_sync(address: str, machine: str, home: Path, root: Path) -> subprocess.Popen[bytes]:
+def start_sync(address: str, machine: str, home: Path, root: Path, before: str = "") -> subprocess.Popen[bytes]:
     env = {**os.environ, "RUNLORE_HOME": str(home), "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])}
-    return subprocess.Popen([sys.executable, "-c", SYNC, address, machine, str(home), str(root)], env=env)
+    words = [sys.executable, "-c", before + SYNC, address, machine, str(home), str(root)]
+    return subprocess.Popen(words, env=env, stderr=subprocess.PIPE if before else None)
 
 
 def write_home(root: Path, name: str, sessions: int = 12, shared: int = 4) -> None:
@@ -441,6 +478,59 @@ def test_a_server_that_is_restarted_again_and_again_costs_nothing_but_time(
         assert content(store, names=False) == content(alone, names=False)
         assert is_right(store, config) == []
         alone.close()
+
+
+def test_a_server_that_is_restarted_while_rows_are_sent_costs_nothing_but_time(
+    store: PostgresStore, server: Server, toy: Toy, tmp_path: Path, config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_home(tmp_path / "homes/one", "one")
+    write, sent = Copy.write, []
+
+    def write_and_restart(copy: Copy, part: bytes) -> None:
+        sent.append(threading.current_thread().name)
+        if len(sent) == 2:
+            server.control("restart", "-m", "immediate")
+        write(copy, part)
+
+    monkeypatch.setattr(Copy, "write", write_and_restart)
+    monkeypatch.setattr(pipeline, "TOGETHER", 4)
+    report = pipeline.sync(store, config, roots=[str(tmp_path / "homes")], workers=0)
+    assert (report.problems, report.sessions, sent[:2], len(sent) > 2) == ([], 12, ["runlore-rows"] * 2, True)
+    assert is_as_alone(store, tmp_path, config)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them")
+@pytest.mark.parametrize("word", ["SIGKILL", "SIGINT"])
+def test_who_is_stopped_while_rows_are_sent_leaves_nothing_half_done(
+    store: PostgresStore, address: str, toy: Toy, tmp_path: Path, config: Config, word: str
+) -> None:
+    write_home(tmp_path / "homes/one", "one")
+    stopped = start_sync(address, "desk", tmp_path / "of-one", tmp_path / "homes", before=STOPPED.format(word))
+    _, told = stopped.communicate(timeout=60)
+    assert (stopped.returncode, b"StoreError" in told) == (-signal.Signals[word], False)
+    assert store.count(Filter()) == 0, "it was all one transaction"
+    pipeline.sync(store, config, roots=[str(tmp_path / "homes")], workers=0)
+    assert is_as_alone(store, tmp_path, config)
+
+
+STOPPED = """
+import os, signal
+from psycopg import Copy
+from runlore import pipeline
+pipeline.TOGETHER = 4
+write = Copy.write
+def stop(copy, part):
+    write(copy, part)
+    os.kill(os.getpid(), signal.{})
+Copy.write = stop
+"""
+
+
+def is_as_alone(store: PostgresStore, folder: Path, config: Config) -> bool:
+    """Whether the store is right, and has what one in a file has that nothing happened to."""
+    with closing(open_store(str(folder / "alone.db"))) as alone:
+        pipeline.sync(alone, config, roots=[str(folder / "homes")], workers=0)
+        return is_right(store, config) == [] and content(store, names=False) == content(alone, names=False)
 
 
 def test_a_server_that_is_away_is_said_in_one_line(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -42,7 +42,8 @@ FOR_READING = {"default_transaction_read_only": "on", "statement_timeout": "2min
 
 OPTIONS: dict[str, Any] = dict(
     autocommit=True, connect_timeout=10, application_name="runlore",
-    keepalives_idle=30, keepalives_interval=10, keepalives_count=3,  # A server that vanished is noticed within a minute.
+    keepalives_idle=30, keepalives_interval=10, keepalives_count=3,  # A server that vanished is noticed within a minute,
+    tcp_user_timeout=60_000,  # also by who is sending something to it.
 )  # fmt: skip
 
 FEW = 16
@@ -53,6 +54,9 @@ MANY = 100
 
 SWITCH_S = 0.0005
 """How long who sends rows waits for who makes the next ones: a socket takes a tenth of a megabyte at a time."""
+
+START_S = 0.1
+"""How long a thread that was started may take until it runs."""
 
 _NUMBERS = re.compile(r"carray\((\?\d*)\)")
 _PLACE = re.compile(r"\?(\d*)")
@@ -212,7 +216,9 @@ class Database:
         line, few, many, later = self._connection, self._few, self._many, self._later
         if few or many or later:
             self._few, self._many, self._later = [], [], []
-            self._sending = Sending(lambda: self._send(line, few, many, later))
+            # Known before it begins: whoever is interrupted in between has to wait for it.
+            self._sending = Sending(lambda is_wanted: self._send(line, few, many, later, is_wanted))
+            self._sending.start()
 
     def _send_rows(self) -> None:
         self.pack()
@@ -233,7 +239,14 @@ class Database:
             self._types[into] = [column.type_code for column in found or ()]
         return self._types[into]
 
-    def _send(self, line: psycopg.Connection[Any], few: Statements, many: list[tuple[str, list[bytes]]], later: Statements = ()) -> None:
+    def _send(
+        self,
+        line: psycopg.Connection[Any],
+        few: Statements,
+        many: list[tuple[str, list[bytes]]],
+        later: Statements = (),
+        is_wanted: Callable[[], bool] = lambda: True,
+    ) -> None:
         with self.told():
             if few:
                 with line.pipeline():
@@ -242,6 +255,8 @@ class Database:
             for into, parts in many:
                 with line.cursor() as cursor, cursor.copy(f"copy {into} from stdin (format binary)") as copy:
                     for part in parts:
+                        if not is_wanted():
+                            raise StoreLost(f"{self.name}: what was being sent was taken back")
                         copy.write(part)
             if later:
                 with line.pipeline():
@@ -270,11 +285,13 @@ class Database:
         """Ends the transaction, also one that was lost with its connection."""
         self._drop_waiting()
         if self._sending is not None:
-            self._sending.wait()
+            self._sending.stop()
             self._sending = None  # What went wrong with it does not matter any more.
         if self._has_begun and not self._line.closed:
-            with suppress(StoreLost):
+            try:
                 self._run("rollback", ())
+            except StoreError:  # Interrupted in the middle of a statement, it cannot be said. The server undoes what it hears no more of.
+                self._line.close()
         self._end()
 
     def _end(self) -> None:
@@ -337,24 +354,36 @@ class Database:
 class Sending:
     """Rows on their way, in a thread. One for each time: a process with threads is not to be forked, and workers are, between two syncs."""
 
-    def __init__(self, send: Callable[[], None]) -> None:
+    def __init__(self, send: Callable[[Callable[[], bool]], None]) -> None:
+        """`send` is given a function to ask whether they are still wanted."""
         self.error: BaseException | None = None
         """What went wrong, when they had to be waited for."""
+        self._is_wanted = True
         self._interval = sys.getswitchinterval()
-        sys.setswitchinterval(SWITCH_S)
         self._thread = threading.Thread(target=self._run, args=(send,), name="runlore-rows", daemon=True)
+
+    def start(self) -> None:
+        sys.setswitchinterval(SWITCH_S)
         self._thread.start()
 
-    def _run(self, send: Callable[[], None]) -> None:
+    def _run(self, send: Callable[[Callable[[], bool]], None]) -> None:
         try:
-            send()
+            send(lambda: self._is_wanted)
         except BaseException as error:  # It is raised where it is waited for.
             self.error = error
 
     def wait(self) -> None:
         """Until they are there, or cannot be."""
-        self._thread.join()
+        if self._thread.ident is None:  # Interrupted over starting it: it may come up in a moment, or never.
+            time.sleep(START_S)
+        if self._thread.ident is not None:
+            self._thread.join()
         sys.setswitchinterval(self._interval)
+
+    def stop(self) -> None:
+        """The same, but what is not on its way yet need not be sent."""
+        self._is_wanted = False
+        self.wait()
 
 
 @lru_cache(maxsize=512)
