@@ -376,6 +376,20 @@ def test_pictures_never_reach_a_body_and_slim_leaves_the_same_reference() -> Non
     assert ADAPTER.slim(slim) == slim
 
 
+def test_the_signature_of_a_thought_is_not_kept_and_anything_else_of_that_name_is() -> None:
+    signature, thought = "Er8C" + "+a/" * 200 + "=", 'so "this", or \\ that'
+    call = {"type": "tool_use", "id": "t1", "name": "Sign", "input": {"text": "x", "signature": signature}}
+    said = assistant(1, {"type": "thinking", "thinking": thought, "signature": signature}, call)
+    line = json.dumps(said, separators=(",", ":")).encode()
+    slim = ADAPTER.slim(line)
+    assert slim.count(signature.encode()) == 1
+    assert b'"signature":"[signature 605 B]"' in slim
+    assert read(slim).bodies == read(line).bodies
+    assert ADAPTER.slim(slim) == slim
+    endless = b'{"signature":"","type":"thinking","thinking":"' + b"\\n" * 1_000_000
+    assert ADAPTER.slim(endless) == endless
+
+
 def test_a_session_is_resumed_by_its_id_and_a_subagent_by_its_parents() -> None:
     def resume(native: str) -> list[str] | None:
         return ADAPTER.resume(Session(session_uid=f"{ADAPTER.name}:{native}", flavor=ADAPTER.name, native_session_id=native))

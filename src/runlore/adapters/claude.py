@@ -83,11 +83,15 @@ class Adapter(JsonLines):
         return Reader(source, carry).run(records)
 
     def slim(self, line: bytes) -> bytes:
-        if b'"base64"' not in line:
-            return line
-        from ._tools import without_base64
+        if b'"base64"' in line:
+            from ._tools import without_base64
 
-        return without_base64(line)
+            line = without_base64(line)
+        if b'"signature":"' in line:
+            from ._claude.words import without_signatures
+
+            line = without_signatures(line)
+        return line
 
     def resume(self, session: Session) -> list[str] | None:
         """A subagent cannot be taken up alone: its session is. To be run in the session's folder."""
