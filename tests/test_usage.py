@@ -310,6 +310,18 @@ def test_what_a_count_by_request_would_add_is_told(store: Store, tmp_path: Path)
     made = explain(store, config, "toy:s1")
     assert (made.repeated.calls, made.repeated.total_tokens, made.own.calls) == (1, 104, 2)
     assert any("1 call, 104 tokens more" in line for line in explanation_lines("toy:s1", made))
+    last = explain(store, config, "toy:s1", 1)
+    assert (last.repeated, last.own, last.with_subagents) == (made.repeated, made.own, made.with_subagents)
+    assert last.calls == made.calls[-1:]
+
+
+def test_the_last_calls_are_those_at_the_end_of_all(store: Store, tmp_path: Path) -> None:
+    keep(store, [call(f"k{n}", ts=None if n == 3 else at(n // 2), is_sidechain=n == 2) for n in range(6)])
+    config = Config(home=tmp_path, store="")
+    made = explain(store, config, "toy:s1")
+    assert [one.call.key for one in made.calls] == ["k0", "k1", "k2", "k4", "k5", "k3"]
+    for last in range(1, 8):
+        assert explain(store, config, "toy:s1", last) == msgspec.structs.replace(made, calls=made.calls[-last:])
 
 
 @given(some_calls)

@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache
+from operator import attrgetter
 from typing import Any, ClassVar, Literal, Self, get_args
 
 import msgspec
@@ -178,9 +179,9 @@ class Call(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             text: str | None = getattr(self, name)
             if text is not None and len(text) > LONGEST_NAME:
                 force_setattr(self, name, text[:LONGEST_NAME])
-        for name in _COUNTS:
-            count: int = getattr(self, name)
-            if not 0 <= count <= MAX_TOKENS:
+        counts = _counts_of(self)
+        if min(counts) < 0 or max(counts) > MAX_TOKENS:
+            for name, count in zip(_COUNTS, counts, strict=True):
                 force_setattr(self, name, min(max(count, 0), MAX_TOKENS))
         if self.invoiced is not None and not 0 <= self.invoiced <= MAX_UNITS:
             force_setattr(self, "invoiced", min(max(self.invoiced, 0), MAX_UNITS))
@@ -207,6 +208,7 @@ _COUNTS = (
     "input_tokens", "output_tokens", "cache_read_tokens", "cache_write_5m_tokens", "cache_write_1h_tokens", "reasoning_tokens",
     "web_searches",
 )  # fmt: skip
+_counts_of = attrgetter(*_COUNTS)
 
 
 def split_cache_writes(total: int, in_5m: int, in_1h: int) -> tuple[int, int]:

@@ -155,6 +155,16 @@ def test_an_explanation_shows_copies_prices_and_parts(paid: Path, run: Run) -> N
     assert [(one["key"], one["session_uid"]) for one in made["elsewhere"]] == [("a6", "toy:alpha")]
 
 
+def test_of_many_calls_the_last_are_explained_unless_more_are_asked_for(paid: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run("usage", "--explain", "alpha").stderr == ""
+    monkeypatch.setattr("runlore.cli.usage.EXPLAINED", 2)
+    result = run("usage", "--explain", "alpha")
+    assert "the last 2 of 5 calls" in result.stderr
+    assert ("5 calls, 1,842 tokens" in result.stdout, result.stdout.count("price: ")) == (True, 2)
+    assert run("usage", "--explain", "alpha", "-n", "9").stdout.count("price: ") == 5
+    assert [len(data(run, "--explain", "alpha", *words)["calls"]) for words in ((), ("-n", "3"))] == [5, 3], "a program is given all"
+
+
 def test_a_check_says_what_is_not_certain(paid: Path, run: Run) -> None:
     text = " ".join(run("usage", "--check").stdout.split())
     assert "without a price: 1 call nobody-lists-this-9000: 1 call, 7 tokens, $0" in text

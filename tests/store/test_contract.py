@@ -597,6 +597,9 @@ def test_a_copy_that_does_not_count_changes_neither_place_nor_price(store: Store
     assert store.unpriced() == []
     assert [one.kept.call.key for one in store.copied_calls("toy:s2")] == ["k1"]
     assert store.copied_calls("toy:s1") == []
+    store.db.execute("update calls set flags = 0")  # type: ignore[attr-defined]
+    store.recount([number for (number,) in store.rows("select number from sessions")])
+    assert [one.kept.call.key for one in store.copied_calls("toy:s2")] == ["k1"], "also of calls from before it was noted"
 
 
 def test_a_better_copy_takes_the_call_and_its_cost_to_its_session(store: Store, agent: Agent, another: Agent) -> None:

@@ -124,9 +124,12 @@ def shows_colors(pager: list[str]) -> bool:
 # ── columns ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 def cells(text: str) -> int:
     """How many columns the text takes on a terminal."""
-    if text.isascii():
-        return len(text)
-    return sum(map(_cells, text))
+    return len(text) if _is_plain(text) else sum(map(_cells, text))
+
+
+def _is_plain(text: str) -> bool:
+    """Whether each character takes one column: before the first that combines with another there is only one that takes none."""
+    return text.isascii() or (max(text) < "\u0300" and "\xad" not in text)
 
 
 @cache
@@ -140,7 +143,7 @@ def _cells(char: str) -> int:
 
 def fit(text: str, width: int) -> str:
     """The text in at most so many columns; where it is cut stands an ellipsis."""
-    if text.isascii():
+    if _is_plain(text):
         return text if len(text) <= width else text[: width - 1] + "…"
     taken = room = 0
     for n, char in enumerate(text):

@@ -183,7 +183,10 @@ def explained_data(one: Explained) -> dict[str, Any]:
 
 
 def call_data(call: Call) -> dict[str, Any]:
-    data = {name: getattr(call, name) for name in call.__struct_fields__ if name != "invoiced"}
+    from msgspec.structs import asdict
+
+    data = asdict(call)
+    del data["invoiced"]
     return {**data, "ts": format_time(call.ts) if call.ts else None, "total_tokens": call.total}
 
 

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 OVER_BUDGET = 3
 SHOWN = {"day": 31, "week": 26, "month": 24, "block": 20}
 """Rows of a table, where nothing else is asked for; of all others 25."""
+EXPLAINED = 100
+"""Calls of a session, where nothing else is asked for."""
 MODES = ("explain", "check", "wasted", "reprice", "refresh_prices", "statusline")
 
 
@@ -55,7 +57,7 @@ MODES = ("explain", "check", "wasted", "reprice", "refresh_prices", "statusline"
 @click.option("--subagents", type=click.Choice(["only", "none"]), metavar="WHICH", help="What subagents did only, or none of it.")
 @click.option("--timezone", metavar="ZONE", help="Whose days: Europe/Berlin, UTC (where you are).")
 @click.option("--sort", type=click.Choice(usage.ORDERS), metavar="KEY", help=f"{', '.join(usage.ORDERS)}.")
-@click.option("-n", "--limit", type=click.IntRange(1), metavar="N", help="At most so many rows.")
+@click.option("-n", "--limit", type=click.IntRange(1), metavar="N", help="At most so many rows, or calls with --explain.")
 @click.option("--explain", type=SessionName(), metavar="SESSION", help="Its calls, and why they count.")
 @click.option("--check", is_flag=True, help="What is not certain, and what transcripts cannot know.")
 @click.option("--wasted", is_flag=True, help="What was spent on what led nowhere.")
@@ -192,28 +194,33 @@ def _tell(ctx: click.Context, store: Store, chosen: CallFilter, options: dict[st
     """What is no table of sums."""
     from . import _usage
 
-    form = next(f"--{name}" for name in ("explain", "check", "wasted") if options[name])
     if options["explain"]:
-        from .. import config
-        from ..usage.explain import explain
-
-        uid = _resolved(store, options["explain"])
-        explanation = explain(store, config.load(), uid)
-        data, lines = _usage.explanation_data(uid, explanation), _usage.explanation_lines(uid, explanation)
+        _explain(ctx, store, options["explain"], options["limit"], is_json)
     elif options["check"]:
         from ..usage.explain import check
 
         checked = check(store, chosen)
-        data, lines = _usage.check_data(checked), _usage.check_lines(checked)
+        write_json(_usage.check_data(checked), "--check") if is_json else page(_usage.check_lines(checked), pager=is_paged(ctx))
     else:
         from ..usage.waste import wasted
 
         found = wasted(store, chosen)
-        data, lines = _usage.wasted_data(found), _usage.wasted_lines(found)
+        write_json(_usage.wasted_data(found), "--wasted") if is_json else page(_usage.wasted_lines(found), pager=is_paged(ctx))
+
+
+def _explain(ctx: click.Context, store: Store, name: str, limit: int | None, is_json: bool) -> None:
+    from .. import config
+    from ..usage.explain import explain
+    from . import _usage
+
+    uid = _resolved(store, name)
+    made = explain(store, config.load(), uid, limit or (None if is_json else EXPLAINED))
     if is_json:
-        write_json(data, form)
-    else:
-        page(lines, pager=is_paged(ctx))
+        write_json(_usage.explanation_data(uid, made), "--explain")
+        return
+    page(_usage.explanation_lines(uid, made), pager=is_paged(ctx))
+    if len(made.calls) < made.own.calls:
+        note(paint(f"the last {len(made.calls)} of {count(made.own.calls, 'call')}; the sums are of all, -n shows more", "dim", sys.stderr))
 
 
 def _price_again(is_json: bool, *, is_fetched: bool) -> None:

@@ -11,8 +11,8 @@ from ..model import Call
 from . import Billed, Kept, PriceRow
 from ._sql_charges import Charger
 from ._sql_terms import MODEL, TARIFF, Terms
-from .asked import MARKS
-from .calls import COLUMNS, PRICED, from_row, hash_of, to_row
+from .asked import SIDECHAIN
+from .calls import ALONE, COLUMNS, PRICED, SUM, from_row, has_other_request, hash_of, to_row
 
 _CALL = ", ".join(f"c.{name}" for name in COLUMNS)
 _MODEL = slice(COLUMNS.index(MODEL[0]), COLUMNS.index(MODEL[-1]) + 1)
@@ -23,7 +23,7 @@ _COMPARED = [name for name in _KEPT if name in (*PRICED, "made_by")]
 _IS_SAME = (
     f"excluded.usd is null and ({', '.join(f'calls.{name}' for name in _COMPARED)})"
     f" is not distinct from ({', '.join(f'excluded.{name}' for name in _COMPARED)})"
-).replace("calls.flags", f"calls.flags & {~MARKS}")
+).replace(".flags", f".flags & {SIDECHAIN | SUM}")
 _PUT = (
     f"insert into calls ({', '.join(CALL_COLUMNS)}) values (?{', ?' * (len(CALL_COLUMNS) - 1)})"
     " on conflict (hash) do update set session = excluded.session, "
@@ -53,8 +53,12 @@ class Ledger(Charger, Terms):
         rows = self._all(sql, (self.ids(hashes),)) if hashes else []
         return [from_row(uid, row) for uid, *row in rows]
 
-    def billed(self, uid: str) -> list[Billed]:
-        return self._billed("s.uid = ?", (uid,))
+    def billed(self, uid: str, last: int | None = None) -> list[Billed]:
+        return self._billed("s.uid = ?", (uid,), last)
+
+    def asked_again(self, uid: str) -> list[Kept]:
+        sql = f"select {_CALL} from ledger c where c.session = ? and c.superseded is not null"
+        return [from_row(uid, row) for row in self._all(sql, (self._number(uid),)) if has_other_request(row[-1])]
 
     def spent(self, uid: str) -> list[tuple[int, int, int | None]]:
         sql = (
@@ -64,17 +68,19 @@ class Ledger(Charger, Terms):
         return [tuple(row) for row in self._all(sql, (self._number(uid),))]
 
     def copied_calls(self, uid: str) -> list[Billed]:
-        # The uid stands in the packed copies as it is, so most rows need not be unpacked.
-        found = self._billed(f"c.superseded is not null and s.uid != ? and {self.has_bytes.format('c.superseded')}", (uid, uid.encode()))
+        # Few sessions have a call of which another has a copy. The uid stands in the packed copies as it is, so few of them are unpacked.
+        shared = f"c.session in (select session from sums where flags & {ALONE} = 0) and s.uid != ?"
+        found = self._billed(f"{shared} and c.superseded is not null and {self.has_bytes.format('c.superseded')}", (uid, uid.encode()))
         return [one for one in found if any(copy.session_uid == uid for copy in one.kept.superseded)]
 
-    def _billed(self, where: str, bindings: Sequence[Any]) -> list[Billed]:
+    def _billed(self, where: str, bindings: Sequence[Any], last: int | None = None) -> list[Billed]:
+        order = ("c.ts is null", "c.ts", "c.key")
         sql = (
-            f"select {_PRICE_COLUMNS}, s.uid, {_CALL} from ledger c join sessions s on s.number = c.session"
-            f" where {where} order by c.ts is null, c.ts, c.key"
+            f"select {_PRICE_COLUMNS}, s.uid, {_CALL} from ledger c join sessions s on s.number = c.session where {where}"
+            f" order by {', '.join(order) if last is None else ' desc, '.join(order) + f' desc limit {last:d}'}"
         )
         found = []
-        for row in self._all(sql, bindings):
+        for row in self._all(sql, bindings)[:: 1 if last is None else -1]:
             price, old, uid, call = row[:9], row[9], row[10], row[11:]
             found.append(Billed(kept=from_row(uid, call), price=None if price[1] is None else PriceRow(*price), old_usd=old))
         return found

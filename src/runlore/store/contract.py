@@ -351,8 +351,11 @@ class Store(Digests, Provable, Retention, Protocol):
     def call_times(self) -> tuple[str, str] | None:
         """The times of the first and of the last call that have one."""
 
-    def billed(self, uid: str) -> list[Billed]:
-        """The calls that count for exactly this session, in the order of time."""
+    def billed(self, uid: str, last: int | None = None) -> list[Billed]:
+        """The calls that count for exactly this session, in the order of time: all, or the last so many."""
+
+    def asked_again(self, uid: str) -> list[Kept]:
+        """Of the same calls, in any order, at least all of which a copy was made under another request id."""
 
     def spent(self, uid: str) -> list[tuple[int, int, int | None]]:
         """Of the same calls, in any order, only seq, tokens, and the price in 1e-12 USD where there is one: in a tenth of the time."""

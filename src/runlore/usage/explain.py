@@ -59,8 +59,8 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     is not known."""
 
 
-def explain(store: Store, config: Config, uid: str) -> Explanation:
-    """Every call of a session, and how its figures came about."""
+def explain(store: Store, config: Config, uid: str, last: int | None = None) -> Explanation:
+    """Every call of a session, or the last so many, and how their figures came about. Sums are of all."""
     parts_of = stored_parts(config)
 
     def explained(one: Billed) -> Explained:
@@ -77,19 +77,21 @@ def explain(store: Store, config: Config, uid: str) -> Explanation:
             copies=tuple(Copy(call=copy, why=why(call, copy)) for copy in one.kept.superseded),
         )
 
-    billed = store.billed(uid)
+    billed = store.billed(uid, last)
+    several = store.asked_again(uid) if last is not None else [one.kept for one in billed]
+    sums = [(one.keys[0], row_of(None, one)) for one in store.sum_calls(["subagent"], CallFilter(session=uid))]
     return Explanation(
         calls=[explained(one) for one in billed],
         elsewhere=[explained(one) for one in store.copied_calls(uid)],
-        own=total(row_of_call(one) for one in billed),
-        repeated=total(row_of_call(one) for one in _by_request(billed)),
-        with_subagents=total(row_of(None, one) for one in store.sum_calls([], CallFilter(session=uid))),
+        own=total(row for name, row in sums if name in ("main", "sidechain", uid)),
+        repeated=total(row_of_call(one) for one in _by_request(several)),
+        with_subagents=total(row for _, row in sums),
     )
 
 
-def _by_request(billed: Iterable[Billed]) -> Iterator[Billed]:
-    for one in billed:
-        for call in by_request(Merged(call=one.kept.call, superseded=one.kept.superseded)):
+def _by_request(calls: Iterable[Kept]) -> Iterator[Billed]:
+    for kept in calls:
+        for call in by_request(Merged(call=kept.call, superseded=kept.superseded)):
             yield Billed(kept=Kept(call=call))
 
 

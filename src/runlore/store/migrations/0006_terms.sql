@@ -33,7 +33,7 @@ create table calls (
   seq integer not null,                   -- its event; -1 when it has none
   ts text,
   made_by integer not null,               -- number in models
-  flags integer not null,                 -- 1 sidechain, 2 a sum over several requests; 4, 8, 16 abandoned, retried, failed; 32 at no event
+  flags integer not null,                 -- 1 sidechain, 2 a sum over several requests; 4, 8, 16 led nowhere; 32 at no event; 64 has no copy elsewhere
   input_tokens integer not null,
   output_tokens integer not null,
   cache_read_tokens integer not null,
