@@ -23,6 +23,7 @@ from runlore.live import SessionStore
 from runlore.model import format_time
 from runlore.store import Filter, open_store
 from tests.cli.conftest import Run
+from tests.test_hooks import SESSION, run_sync, transcript
 from tests.test_recurring import ERRORS, NOW, fix, session
 from tests.toy import line
 
@@ -301,6 +302,27 @@ def test_sessions_that_read_a_lesson_in_a_file_were_told_it(run: Run, home: Path
     assert found["ways"] == {"file": 2}
     assert len(notes.read_bytes().splitlines()) == 3  # Measuring notes nothing.
     monkeypatch.setattr(adapters, "instructions", lambda _: ("CLAUDE.md",))
+    assert json.loads(run("measure", "--json").stdout)["lessons"] == []
+
+
+def test_a_session_that_asked_for_a_lesson_was_told_it(run: Run, home: Path, shelf: Shelf, tmp_path: Path) -> None:
+    shelf.put(lesson(status="approved", fingerprint=fingerprint_of("key")))
+    answer = "total: 1\n<recorded 1f>\nabc (approved): it fails\n  3 sessions; e.g. toy:a#1\ndo this\n</recorded 1f>"
+    asked = {"type": "tool_use", "id": "t1", "name": "mcp__runlore__lessons", "input": {"task": "the build"}}
+    given = {"type": "tool_result", "tool_use_id": "t1", "content": [{"type": "text", "text": answer}]}
+    transcript(
+        home, tmp_path, "fix the build",
+        {"type": "assistant", "message": {"role": "assistant", "id": "m1", "content": [asked]}},
+        {"type": "user", "message": {"role": "user", "content": [given]}},
+    )  # fmt: skip
+    transcript(home, tmp_path, "another", session="5e55104e-0000-4000-8000-000000000000")
+    run_sync()
+    uid = f"claude:{SESSION}"
+    assert "asked 1" in run("measure").stdout
+    [found] = json.loads(run("measure", "--json").stdout)["lessons"]
+    assert (found["ways"], found["compared"], found["verdict"], found["tokens"] > 20) == ({"asked": 1}, "could ask", "too early", True)
+    assert "was told        #2 lesson abc" in run("show", uid, "--digest").stdout
+    run("forget", uid, "--yes")
     assert json.loads(run("measure", "--json").stdout)["lessons"] == []
 
 

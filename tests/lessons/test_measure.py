@@ -168,7 +168,7 @@ def test_what_was_never_told_has_no_effect_to_tell() -> None:
     cases = [case(n) for n in range(5)]
     assert effects([LESSON], by_hooks(told(cases, "other")), cases) == []
     [alone] = effects([LESSON], by_hooks(told([case(77)])), cases)  # A session that is not stored yet.
-    assert (alone.verdict, alone.told, alone.recurs.after_of) == ("too early", 1, 0)
+    assert (alone.verdict, alone.told, alone.recurs.after_of, alone.recurs.before_of) == ("too early", 1, 0, 5)
 
 
 def test_bounds_hold_the_difference_and_narrow_with_more_sessions() -> None:

@@ -52,9 +52,8 @@ def effect_lines(found: list[Effect]) -> list[str]:
     columns = [
         Column("LESSON", [one.id for one in found]),
         Column("VERDICT", [one.verdict for one in found]),
-        Column("TOLD", [str(one.told) for one in found], right=True),
-        Column("VIA", [", ".join(f"{way} {number}" for way, number in one.ways.items()) for one in found], leaves=7),
-        Column("COMPARED", [one.compared for one in found], leaves=8),
+        Column("TOLD", [", ".join(f"{way} {number}" for way, number in one.ways.items()) for one in found]),
+        Column("COMPARED", [one.compared for one in found], leaves=7),
         Column("BEFORE", [of(one.recurs.before, one.recurs.before_of) for one in found], right=True),
         Column("AFTER", [of(one.recurs.after, one.recurs.after_of) for one in found], right=True),
         Column("CHANGE", [bounds(one.recurs) for one in found], right=True, leaves=6),

@@ -7,8 +7,7 @@ them unequally (Kish) is what the bounds are reckoned with. Where the mix is the
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import sqrt
 
 import msgspec
@@ -49,31 +48,28 @@ class Mean(msgspec.Struct, frozen=True, kw_only=True):
 
 def share(before: Values, after: Values) -> Share:
     old, new = _side_by_side(before, after)
-    expected, worth = _average(old), _worth(old)
-    low, high = difference(expected * worth, worth, sum(new), len(new))
+    low, high = difference(old.mean * old.worth, old.worth, new.mean * new.number, new.number)
     return Share(
-        before=sum(value > 0 for value, _ in old),
-        before_of=len(old),
-        after=sum(value > 0 for value in new),
-        after_of=len(new),
-        expected=round(expected, 4),
+        before=round(old.total),
+        before_of=old.number,
+        after=round(new.total),
+        after_of=new.number,
+        expected=round(old.mean, 4),
         low=round(low, 4),
         high=round(high, 4),
     )
 
 
 def mean(before: Values, after: Values) -> Mean:
-    weighted, values = _side_by_side(before, after)
-    even = [(value, 1.0) for value in values]
-    old, new = _average(weighted), _average(even)
-    spread = Z * sqrt(_variance(weighted) / max(1.0, _worth(weighted)) + _variance(even) / max(1, len(even)))
+    old, new = _side_by_side(before, after)
+    change, spread = new.mean - old.mean, Z * sqrt(old.variance / max(1.0, old.worth) + new.variance / max(1, new.number))
     return Mean(
-        before=round(old, 4),
-        before_of=len(weighted),
-        after=round(new, 4),
-        after_of=len(even),
-        low=round(new - old - spread, 4),
-        high=round(new - old + spread, 4),
+        before=round(old.mean, 4),
+        before_of=old.number,
+        after=round(new.mean, 4),
+        after_of=new.number,
+        low=round(change - spread, 4),
+        high=round(change + spread, 4),
     )
 
 
@@ -88,37 +84,49 @@ def difference(before: float, before_of: float, after: float, after_of: float, z
     return change - sqrt((new - new_low) ** 2 + (old_high - old) ** 2), change + sqrt((new_high - new) ** 2 + (old - old_low) ** 2)
 
 
-def _side_by_side(before: Values, after: Values) -> tuple[list[tuple[float, float]], list[float]]:
-    """The figures before that others are compared with, each with its weight; and those after that there is something to compare with."""
-    groups: dict[tuple[str, ...], list[int]] = {}
-    for at, (case, _) in enumerate(before):
-        for key in _keys(case):
-            groups.setdefault(key, []).append(at)
-    found = [(next((key for key in _keys(case) if key in groups), None), value) for case, value in after]
-    weights = [0.0] * len(before)
-    for key, number in Counter(key for key, _ in found if key).items():
-        for at in groups[key]:
-            weights[at] += number / len(groups[key])
-    old = [(value, weight) for (_, value), weight in zip(before, weights, strict=True) if weight]
-    return old, [value for key, value in found if key or not before]
+class _Cell:
+    """The figures of an agent in a repository, added up: there may be ten thousand sessions, and they are looked at for each lesson."""
+
+    __slots__ = ("number", "squares", "total", "weight")
+
+    def __init__(self) -> None:
+        self.number, self.total, self.squares, self.weight = 0, 0.0, 0.0, 0.0
 
 
-def _keys(case: Case) -> tuple[tuple[str, ...], ...]:
-    """Whose like it is, the nearest first."""
-    return (case.agent, case.repo or ""), (case.agent,)
+class _Group:
+    """Cells, each with its weight."""
+
+    def __init__(self, cells: Iterable[_Cell]) -> None:
+        cells = [cell for cell in cells if cell.weight]
+        weight = sum(cell.weight * cell.number for cell in cells)
+        squares = sum(cell.weight * cell.squares for cell in cells)
+        self.number, self.total = sum(cell.number for cell in cells), sum(cell.total for cell in cells)
+        self.worth = weight**2 / sum(cell.weight**2 * cell.number for cell in cells) if cells else 0.0
+        """As how many that weigh the same these count."""
+        self.mean = sum(cell.weight * cell.total for cell in cells) / weight if cells else 0.0
+        around = max(0.0, squares / weight - self.mean**2) if cells else 0.0
+        self.variance = around * self.worth / (self.worth - 1) if self.worth > 1 else 0.0
 
 
-def _worth(values: Sequence[tuple[float, float]]) -> float:
-    """As how many that weigh the same these count."""
-    squares = sum(weight * weight for _, weight in values)
-    return sum(weight for _, weight in values) ** 2 / squares if squares else 0.0
+def _side_by_side(before: Values, after: Values) -> tuple[_Group, _Group]:
+    """The figures before that others are compared with, weighted; and those after that there is something to compare with. As long as
+    there is nothing on one side, all of the other."""
+    old, new = _cells(before), _cells(after)
+    for (agent, repo), cell in new.items():
+        like = [old[agent, repo]] if (agent, repo) in old else [one for (name, _), one in old.items() if name == agent]
+        for one in like:
+            one.weight += cell.number / sum(other.number for other in like)
+        cell.weight = 1.0 if like or not old else 0.0
+    for cell in old.values() if not new else ():
+        cell.weight = 1.0
+    return _Group(old.values()), _Group(new.values())
 
 
-def _average(values: Sequence[tuple[float, float]]) -> float:
-    total = sum(weight for _, weight in values)
-    return sum(value * weight for value, weight in values) / total if total else 0.0
-
-
-def _variance(values: Sequence[tuple[float, float]]) -> float:
-    middle, worth = _average(values), _worth(values)
-    return _average([((value - middle) ** 2, weight) for value, weight in values]) * worth / (worth - 1) if worth > 1 else 0.0
+def _cells(values: Values) -> dict[tuple[str, str | None], _Cell]:
+    found: dict[tuple[str, str | None], _Cell] = {}
+    for case, value in values:
+        cell = found.get(key := (case.agent, case.repo)) or found.setdefault(key, _Cell())
+        cell.number += 1
+        cell.total += value
+        cell.squares += value * value
+    return found

@@ -8,8 +8,7 @@ whether they did or not (design/2026-11-16-effect.md).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime
+from collections.abc import Container, Iterable, Sequence
 from typing import Literal
 
 import msgspec
@@ -70,13 +69,17 @@ def effects(lessons: Iterable[Lesson], tellings: Iterable[Telling], cases: Seque
 
 
 def _effect(lesson: Lesson, tellings: Sequence[Telling], work: Sequence[Case]) -> Effect:
-    fitting = [case for case in work if lesson.fits(agent=case.agent, repo=case.repo or "")]
+    places = {(case.agent, case.repo) for case in work}
+    there = {(agent, repo) for agent, repo in places if lesson.fits(agent=agent, repo=repo or "")}
+    fitting = [case for case in work if (case.agent, case.repo) in there]
     told, before = _Told(tellings, fitting), _before(tellings, fitting)
-    met_before = [case for case in before if met(lesson, case)]
+    came = {case.uid for case in fitting if recurred(lesson, case)}
+    had_to = came if lesson.fingerprint else {case.uid for case in fitting if has_failed(lesson, case)}
+    met_before, met_after = ([case for case in cases if case.uid in had_to] for cases in (before, told.any_way))
     # Who was told on a failure has met it: beside these stand sessions that have as well.
     like = met_before if told.compared == "told on failure" else before
-    recurs = share(_each(recurred, lesson, _without_trigger(lesson, before)), _each(recurred, lesson, told.from_start))
-    stays = share(_each(stayed, lesson, met_before), _each(stayed, lesson, [case for case in told.any_way if met(lesson, case)]))
+    recurs = share(*([(case, case.uid in came) for case in cases] for cases in (_without_trigger(lesson, before, came), told.from_start)))
+    stays = share(*([(case, stayed(lesson, case)) for case in cases] for cases in (met_before, met_after)))
     return Effect(
         id=lesson.id,
         problem=lesson.problem,
@@ -96,11 +99,12 @@ def _effect(lesson: Lesson, tellings: Sequence[Telling], work: Sequence[Case]) -
 
 def _before(tellings: Iterable[Telling], fitting: Iterable[Case]) -> list[Case]:
     """Sessions that were over when one of their repository was first told it; where none was, when any was."""
-    firsts: dict[str, datetime] = {}
+    firsts: dict[str, str] = {}
     for telling in tellings:
-        firsts[telling.repo] = min(telling.at, firsts.get(telling.repo, telling.at))
+        at = format_time(telling.at)  # As text, as cases have it: there are many, and each is compared for each lesson.
+        firsts[telling.repo] = min(at, firsts.get(telling.repo, at))
     first = min(firsts.values())
-    return [case for case in fitting if parse_time(case.at) < firsts.get(case.repo or "", first)]
+    return [case for case in fitting if case.at < firsts.get(case.repo or "", first)]
 
 
 class _Told:
@@ -113,30 +117,26 @@ class _Told:
             self.uids[telling.way].add(telling.uid)
             if telling.way == "asked":
                 self.asked_seq[telling.uid] = telling.seq
-        starts, failures = self.uids["start"] | self.uids["file"], self.uids["fail"]
-        at_start, on_failure, self.asked = (
-            [case for case in fitting if case.uid in uids] for uids in (starts, failures, self.uids["asked"])
-        )
-        groups: dict[Compared, list[Case]] = {"told at start": at_start, "told on failure": on_failure, "could ask": self.asked}
+        at_start, on_failure = self.uids["start"] | self.uids["file"], self.uids["fail"]
+        told: dict[Compared, set[str]] = {"told at start": at_start, "told on failure": on_failure, "could ask": self.uids["asked"]}
+        groups = {name: [case for case in fitting if case.uid in uids] for name, uids in told.items()}
         # The first comparison that enough sessions were told for; else the one that most were.
-        self.compared: Compared = max(groups, key=lambda name: min(FEWEST_TOLD, len(groups[name])))
+        self.compared = max(told, key=lambda name: (min(FEWEST_TOLD, len(groups[name])), bool(told[name])))
+        self.asked = groups["could ask"]
         is_open = self.compared == "could ask"
         self.chosen = self._could_ask(fitting) if is_open else groups[self.compared]
-        self.from_start = self.chosen if is_open else at_start
+        self.from_start = self.chosen if is_open else groups["told at start"]
         """Of which it can be said in how many of them something came."""
-        self.any_way = self.chosen if is_open else [case for case in fitting if case.uid in starts | failures]
+        either = at_start | on_failure
+        self.any_way = self.chosen if is_open else [case for case in fitting if case.uid in either]
         """Of which those that met it are like any others that met it."""
 
     def _could_ask(self, fitting: Iterable[Case]) -> list[Case]:
         """Without the first that asked: it is looked at because it did."""
         since: dict[str, str] = {}
-        for case in self.asked:
+        for case in (case for case in self.asked if case.began):
             since[case.agent] = min(case.began, since.get(case.agent, case.began))
         return [case for case in fitting if case.agent in since and case.began > since[case.agent]]
-
-
-def _each(of: Callable[[Lesson, Case], bool], lesson: Lesson, cases: Iterable[Case]) -> Values:
-    return [(case, of(lesson, case)) for case in cases]
 
 
 def _ends(cases: Iterable[Case]) -> Values:
@@ -181,9 +181,9 @@ def recurred(lesson: Lesson, case: Case) -> bool:
     return any(bool(mine) and alike(mine, words) >= SIMILAR for words in said)
 
 
-def met(lesson: Lesson, case: Case) -> bool:
-    """Whether a session had to get over it: over its error, or a first failure of its command."""
-    return recurred(lesson, case) if lesson.fingerprint else lesson.kind == "retries" and bool(_failing(lesson, case))
+def has_failed(lesson: Lesson, case: Case) -> bool:
+    """Whether a session had a first failure to get over of the command that the lesson is about."""
+    return lesson.kind == "retries" and bool(_failing(lesson, case))
 
 
 def stayed(lesson: Lesson, case: Case) -> bool:
@@ -197,9 +197,9 @@ def _failing(lesson: Lesson, case: Case) -> list[Ran]:
     return [ran for ran in case.digest.commands if ran.failed and head(ran.command) == lesson.about]
 
 
-def _without_trigger(lesson: Lesson, before: list[Case]) -> list[Case]:
+def _without_trigger(lesson: Lesson, before: list[Case], came: Container[str]) -> list[Case]:
     """Without the last session that showed it before it was proposed: looking stopped there because it did."""
-    seen = [case for case in before if recurred(lesson, case) and (not lesson.made_at or case.at <= lesson.made_at)]
+    seen = [case for case in before if case.uid in came and (not lesson.made_at or case.at <= lesson.made_at)]
     last = max(seen, key=lambda case: case.at, default=None)
     return [case for case in before if case is not last]
 
