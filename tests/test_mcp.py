@@ -367,7 +367,8 @@ def test_only_lessons_that_were_approved_and_fit_are_told(stores: Stores) -> Non
 def test_which_lessons_a_session_was_told_stands_in_the_answer_in_either_form(stores: Stores) -> None:
     shelf().put(lesson("there", repo="acme/shop"))
     answer = call(stores, "lessons", {"task": "the build"})
-    forms = [text_of(answer), json.dumps(answer.structured_content), json.dumps({"content": [{"type": "text", "text": text_of(answer)}]})]
+    form, text = json.dumps(answer.structured_content), json.dumps({"content": [{"type": "text", "text": text_of(answer)}]})
+    forms = [text_of(answer), form, text, json.dumps({"out": form}), json.dumps({"out": text}), json.dumps([json.dumps({"out": form})])]
     for n, form in enumerate(forms):
         asked = SessionEvent(session_uid="toy:1", seq=0, kind="tool_call", tool="mcp__runlore__lessons", call_id="1")
         given = SessionEvent(session_uid="toy:1", seq=1, kind="tool_result", call_id="1")

@@ -20,10 +20,11 @@ MOST_TOLD = 40
 LARGEST = 256 << 10
 """Characters of an answer that are looked at: ours have at most half as many."""
 
-# As text, or as the structured form, either of them perhaps inside JSON, where a line ends with two characters and quotes have a backslash.
+# As text, or as the structured form, either of them perhaps inside JSON, once or twice: then a line ends with a backslash and an n, and
+# there are some before each quote. Their number is bounded, for a text may have nothing else.
 _NAMED = re.compile(
     r"(?:^|\n|\\n)([a-z0-9][a-z0-9-]{0,63}) \(approved\): "
-    r'|\\?"id\\?": ?\\?"([a-z0-9][a-z0-9-]{0,63})\\?", ?\\?"status\\?": ?\\?"approved\\?"'
+    r'|"id\\{0,3}": ?\\{0,3}"([a-z0-9][a-z0-9-]{0,63})\\{0,3}", ?\\{0,3}"status\\{0,3}": ?\\{0,3}"approved\\{0,3}"'
 )
 
 
