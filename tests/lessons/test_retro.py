@@ -52,6 +52,18 @@ def test_a_lesson_is_the_advice_where_there_is_one() -> None:
     assert next(one for one in looked([rejected], recovery=[1, 5, 9]).wrong if "vite" in one.what).lesson == ""
 
 
+def test_what_ended_an_error_in_the_same_repository_is_told_before_what_did_elsewhere() -> None:
+    cases = fleet(2, 40, {"recovery": [1, 5, 9]})
+    for n in (1, 5, 9):
+        fixes = tuple(msgspec.structs.replace(fix, confidence=0.6 if n == 5 else 0.9) for fix in cases[n].digest.fixes)
+        moved = msgspec.structs.replace(cases[n], repo="acme/site" if n == 5 else "acme/shop")
+        cases[n] = msgspec.structs.replace(moved, digest=msgspec.structs.replace(cases[n].digest, fixes=fixes))
+    made = look_back(cases, BEFORE, [], [], since="2026-01-08T00:00:00Z", until="2026-01-15T00:00:00Z")
+    advice = {one.repo: one.advice for one in made.suggestions if "vite" in one.what}
+    assert advice["acme/site"].startswith("in toy:0005#")
+    assert not advice["acme/shop"].startswith("in toy:0005#")
+
+
 def test_at_most_three_suggestions_for_a_repository() -> None:
     made = looked(slow_step=[1, 5], edit_churn=[2, 6], retry_storm=[3, 7], flaky_test=[4, 8], recurring_error=[10, 11])
     assert SUGGESTIONS == 3

@@ -197,7 +197,7 @@ def _suggestion(pattern: Pattern, repo: str, known: Sequence[Lesson], by_uid: Ma
         repo=repo,
         type=pattern.type,
         what=one_line(pattern.what).rstrip("."),
-        advice=one_line(lesson.resolution.replace("\n", " ")) if lesson else _ended(pattern, by_uid) or ADVICE[pattern.type],
+        advice=one_line(lesson.resolution.replace("\n", " ")) if lesson else _ended(pattern, repo, by_uid) or ADVICE[pattern.type],
         lesson=lesson.id if lesson else "",
         sessions=pattern.sessions,
         usd=pattern.usd,
@@ -206,13 +206,13 @@ def _suggestion(pattern: Pattern, repo: str, known: Sequence[Lesson], by_uid: Ma
     )
 
 
-def _ended(pattern: Pattern, by_uid: Mapping[str, Case]) -> str:
-    """What an error was over after, in one of these sessions: the surest that is known."""
+def _ended(pattern: Pattern, repo: str, by_uid: Mapping[str, Case]) -> str:
+    """What an error was over after, in one of these sessions: the surest that is known, and rather in this repository than in another."""
     if pattern.type not in ERRORS:
         return ""
     fingerprint = pattern.locus.rpartition("\0")[2]
     fixes = [
-        (fix.confidence, case.at, f"{case.uid}#{fix.steps[0].seq}", fix)
+        ((case.repo == repo, fix.confidence, case.at, f"{case.uid}#{fix.steps[0].seq}"), fix)
         for uid in pattern.uids
         if (case := by_uid.get(uid))
         for fix in case.digest.fixes
@@ -220,7 +220,7 @@ def _ended(pattern: Pattern, by_uid: Mapping[str, Case]) -> str:
     ]
     if not fixes:
         return ""
-    _, _, ref, fix = max(fixes, key=lambda one: one[:3])
+    (_, _, _, ref), fix = max(fixes, key=lambda one: one[0])
     return f"in {ref} it was over after this {how_said(fix.steps[0].how)}: {one_line(fix.steps[0].summary)[:LONGEST]}"
 
 
