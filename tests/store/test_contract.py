@@ -727,6 +727,29 @@ def test_a_strange_year_is_a_day_like_any_other(store: Store, agent: Agent, year
     assert store.call_times() == (format_time(moment), format_time(moment))
 
 
+def test_what_events_and_calls_tell_otherwise_is_found_with_subagents(store: Store, agent: Agent, another: Agent) -> None:
+    bill(agent, call("k1"))
+    bill(another, call("k2", session="s2"))
+
+    def tell(uid: str, tokens: int, **changes: str | None) -> None:
+        for name, value in {"cache_write_tokens": tokens, **changes}.items():
+            store.db.execute(f"update sessions set {name} = ? where uid = ?", (value, uid))  # type: ignore[attr-defined]
+
+    assert store.gaps(None) == (2, []), "events that tell of nothing say nothing"
+    tell("toy:s1", 100)
+    tell("toy:s2", 101)
+    assert store.gaps(None) == store.gaps("toy") == (2, [("toy:s2", 101, 100)])
+    assert store.gaps("other") == (0, [])
+    tell("toy:s1", 99, parent_uid="toy:s2", relation="subagent")
+    assert store.gaps(None) == (1, [])
+    tell("toy:s1", 98)
+    assert store.gaps(None) == (1, [("toy:s2", 199, 200)])
+    tell("toy:s2", 101, parent_uid="toy:s1", relation="subagent")
+    assert (store.gaps(None)[0], sorted(store.gaps(None)[1])) == (2, [("toy:s1", 98, 100), ("toy:s2", 101, 100)]), "in a circle"
+    tell("toy:s1", 98, parent_uid="toy:nobody")
+    assert store.gaps(None)[0] == 2
+
+
 def test_a_session_is_counted_with_its_subagents(store: Store, agent: Agent, another: Agent) -> None:
     bill(agent, call("k1"))
     bill(another, call("k2", session="s2"))

@@ -348,6 +348,10 @@ class Store(Digests, Provable, Retention, Protocol):
         earliest first and valid before as well. An hour is counted in UTC from 1970. Both are None for a call without a time.
         """
 
+    def gaps(self, agent: str | None) -> tuple[int, list[tuple[str, int, int]]]:
+        """How many sessions have calls; and those whose events tell of another number of tokens than their calls, with both numbers, in no
+        order. All with their subagents; a session whose events tell of none is not among them."""
+
     def call_times(self) -> tuple[str, str] | None:
         """The times of the first and of the last call that have one."""
 

@@ -12,7 +12,7 @@ from ..billing import stored_parts
 from ..config import Config
 from ..ledger import Merged, Part, by_request
 from ..model import Call
-from ..store import Billed, CallFilter, Filter, Kept, SessionLine, Store
+from ..store import Billed, CallFilter, Kept, Store
 from .report import Row, merged, row_of, row_of_call, total
 
 CANNOT_KNOW = (
@@ -125,7 +125,7 @@ def _price_words(one: Billed) -> str:
 
 
 # ── what is not certain ──────────────────────────────────────────────────────────────────────────────────────────────
-class Gap(msgspec.Struct, frozen=True, kw_only=True):
+class Gap(msgspec.Struct, frozen=True):
     """A session whose events add up to other totals than its calls, subagents included."""
 
     uid: str
@@ -162,21 +162,16 @@ def check(store: Store, chosen: CallFilter | None = None) -> Check:
     fuzzy = merged((f"{one.keys[1]} = {one.keys[2]}", one) for one in doubts if one.keys[0] == "fuzzy")
     notes = merged((one.keys[3], one) for one in doubts if one.keys[3])
     hours = store.sum_calls(["hour"], chosen)
-    by_session = {one.keys[0]: one for one in store.sum_calls(["session"], CallFilter(agent=chosen.agent))}
+    sessions, gaps = store.gaps(chosen.agent)
     return Check(
         calls=sum(one.calls for one in hours),
         unpriced=sorted(unpriced, key=lambda row: -row.total_tokens),
         fuzzy=sorted(fuzzy, key=lambda row: -row.units),
         assumed=sorted(notes, key=lambda row: -row.units),
         undated=total(row_of(None, one) for one in hours if one.keys[0] is None),
-        gaps=sorted(
-            _gaps(
-                store.sessions(Filter(parents_only=False, agent=chosen.agent)), {uid: row_of(uid, one) for uid, one in by_session.items()}
-            ),
-            key=lambda gap: -abs(gap.events_tokens - gap.ledger_tokens),
-        ),
+        gaps=sorted((Gap(*gap) for gap in gaps), key=lambda gap: (-abs(gap.events_tokens - gap.ledger_tokens), gap.uid)),
         lost=sorted(_lost(store, chosen.agent), key=lambda one: (-one.tokens, one.path)),
-        sessions=len(by_session),
+        sessions=sessions,
     )
 
 
@@ -192,29 +187,3 @@ def _lost(store: Store, agent: str | None) -> Iterator[Lost]:
     copies = {(os.path.basename(path), tuple(gaps.items())): path for path, gaps in sorted(found.items(), reverse=True)}
     for path in copies.values():
         yield Lost(path=path, tokens=sum(found[path].values()))
-
-
-def _gaps(lines: list[SessionLine], counted: dict[str, Row]) -> Iterator[Gap]:
-    by_uid = {line.uid: line for line in lines}
-    told: dict[str, int] = {}
-    for line in lines:
-        tokens = line.input_tokens + line.output_tokens + line.cache_read_tokens + line.cache_write_tokens
-        top = _top(line, by_uid)
-        told[top] = told.get(top, 0) + tokens
-    for uid, tokens in told.items():
-        # Events of an agent that tells no usage with them say nothing about the calls.
-        if tokens and uid in counted and counted[uid].total_tokens != tokens:
-            yield Gap(uid=uid, events_tokens=tokens, ledger_tokens=counted[uid].total_tokens)
-
-
-def _top(line: SessionLine, by_uid: dict[str, SessionLine]) -> str:
-    """The session that a subagent worked for; itself, where parents are missing or lead in a circle."""
-    seen = {line.uid}
-    here = line
-    while here.relation == "subagent":
-        above = by_uid.get(here.parent_uid or "")
-        if above is None or above.uid in seen:
-            return line.uid
-        seen.add(above.uid)
-        here = above
-    return here.uid
