@@ -154,6 +154,18 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
     subject: str = ""
 
 
+class Touched(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """What was done to a file: calls by what they do, and the last event on it."""
+
+    path: str
+    edit: int = 0
+    read: int = 0
+    search: int = 0
+    other: int = 0
+    last_seq: int
+    last_at: str | None = None
+
+
 class Told(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A lesson that the session asked our tools for and was given, however often."""
 

@@ -8,10 +8,14 @@ from datetime import UTC, datetime
 import msgspec
 
 from .adapters import is_appended
-from .leaks import secrets_of
+from .leaks import CUT, secrets_of
 from .model import BLOCK
 from .store import Store
+from .trace import touched
 from .usage.waste import dead_ends_now
+
+MOST_TOUCHED = 500
+"""Files, those last touched: packed about ten kilobytes."""
 
 
 def let_go(store: Store, uids: Sequence[str]) -> None:
@@ -25,14 +29,22 @@ def _remember(store: Store, uid: str) -> None:
     digest, session = store.digest(uid), store.session(uid)
     if digest is None or session is None:
         return
+    events = store.events(uid)
     ends: dict[int, int] = {}
-    for event in store.events(uid):
+    for event in events:
         ends[event.seq // BLOCK] = event.seq
+    before = (digest.before or digest) if session.evicted_at is not None else None
+    files = [*(before.touched if before else ()), *touched((e for e in events if not (before and before.knows(e.seq))), session.cwd)]
+    files.sort(key=lambda file: -file.last_seq)
+    secrets = secrets_of(store, uid, is_evicted=session.evicted_at is not None)
     known = msgspec.structs.replace(
         digest,
         dead_ends=dead_ends_now(store, session),  # It may be one of older rules, or of fewer events.
         waste={},
-        secrets=secrets_of(store, uid, is_evicted=session.evicted_at is not None),
+        secrets={kind: tuple(seen.hashes) for kind, seen in secrets.items()},
+        secrets_at={kind: seen.first for kind, seen in secrets.items()},
+        touched=tuple(files[:MOST_TOUCHED]),
+        cut=digest.cut | {CUT + kind: seen.cut for kind, seen in secrets.items() if seen.cut},
         ends=tuple(ends.values()),
         before=None,
     )

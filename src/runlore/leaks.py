@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections.abc import Sequence
 
 import msgspec
 
@@ -13,7 +14,10 @@ MOST_EVENTS = 20
 """Of one kind in one session, as examples."""
 
 MOST_SECRETS = 1000
-"""Of one kind in one session."""
+"""Of one kind in one session: of more it is only known how many there were."""
+
+CUT = "secrets: "
+"""With the kind behind it, the name under which a digest says that."""
 
 _MARK = re.compile(rb"\[redacted:([^\s:\]]{1,64}):([0-9a-f]{6})\]")
 _WORD = "redacted"
@@ -30,37 +34,55 @@ class Leak(msgspec.Struct, frozen=True, kw_only=True):
     events: tuple[int, ...]
 
 
-class _Seen:
-    def __init__(self) -> None:
-        self.count = 0
-        self.hashes: set[str] = set()
-        self.events: set[int] = set()
+class Found:
+    """Secrets of one kind in one session, while they are collected: the hash of each, as often as it stands there, and the events."""
+
+    def __init__(self, hashes: Sequence[str] = (), events: Sequence[int] = (), cut: int = 0) -> None:
+        self.hashes, self.events = list(hashes), set(events)
+        self.cut = cut
+        """How many more there were."""
+
+    def add(self, match: re.Match[bytes], seq: int | None) -> None:
+        if len(self.hashes) < MOST_SECRETS:
+            self.hashes.append(match[2].decode())
+        else:
+            self.cut += 1
+        if seq is not None:
+            self.events.add(seq)
+
+    @property
+    def first(self) -> tuple[int, ...]:
+        return tuple(sorted(self.events)[:MOST_EVENTS])
 
 
-def secrets_of(store: Store, uid: str, *, is_evicted: bool) -> dict[str, tuple[str, ...]]:
-    """By kind, the hash of each that was redacted in a session, as often as it was. What is a copy is told where it happened, and what
-    has left is told by its digest."""
+def secrets_of(store: Store, uid: str, *, is_evicted: bool) -> dict[str, Found]:
+    """By kind, what was redacted in a session. What is a copy is told where it happened, and what has left is told by its digest."""
     digest = store.digest(uid) if is_evicted else None
     before = digest and (digest.before or digest)
-    found = {kind: list(hashes) for kind, hashes in before.secrets.items()} if before else {}
+    found: dict[str, Found] = {}
+    if before:
+        for kind, hashes in before.secrets.items():
+            found[kind] = Found(hashes, before.secrets_at.get(kind, ()), before.cut.get(CUT + kind, 0))
     for seq, body in store.timeline(uid)[1].items():
         if "[redacted:" in body and not (before and before.knows(seq)):
             for match in _MARK.finditer(body.encode("utf-8", "replace")):
-                found.setdefault(match[1].decode("utf-8", "replace"), []).append(match[2].decode())
-    return {kind: tuple(hashes[:MOST_SECRETS]) for kind, hashes in sorted(found.items())}
+                found.setdefault(_kind(match), Found()).add(match, seq)
+    return dict(sorted(found.items()))
+
+
+def _kind(match: re.Match[bytes]) -> str:
+    return match[1].decode("utf-8", "replace")
 
 
 def leaks(store: Store, chosen: Filter) -> list[Leak]:
-    """What was redacted in these sessions, the newest first, then by kind. Of what has left, where it stood is not known any more."""
+    """What was redacted in these sessions, the newest first, then by kind."""
     evicted = store.evicted() & set(store.uids(chosen))
     numbers = store.numbers(chosen)
-    found: dict[tuple[int, str], _Seen] = {}
+    found: dict[tuple[int, str], Found] = {}
     for number, line in store.lines(sorted(store.numbers(chosen))).items() if evicted else ():
         if line.uid in evicted:
             numbers.discard(number)
-            for kind, hashes in secrets_of(store, line.uid, is_evicted=True).items():
-                seen = found.setdefault((number, kind), _Seen())
-                seen.count, seen.hashes = len(hashes), set(hashes)
+            found |= {(number, kind): seen for kind, seen in secrets_of(store, line.uid, is_evicted=True).items()}
     for id_ in store.postings(_WORD):
         session = id_ >> 20
         segment = store.segment(id_, files=False) if session in numbers else None
@@ -69,20 +91,17 @@ def leaks(store: Store, chosen: Filter) -> list[Leak]:
         data, events = segment
         starts = [event.offset for event in events]
         for match in _MARK.finditer(data):
-            seen = found.setdefault((session, match[1].decode("utf-8", "replace")), _Seen())
-            seen.count += 1
-            seen.hashes.add(match[2].decode())
-            if (at := bisect_right(starts, match.start()) - 1) >= 0:
-                seen.events.add(events[at].seq)
+            at = bisect_right(starts, match.start()) - 1
+            found.setdefault((session, _kind(match)), Found()).add(match, events[at].seq if at >= 0 else None)
     lines = store.lines(list({session for session, _ in found}))
     order = {number: n for n, number in enumerate(store.newest(list(lines)))}
     return [
         Leak(
             line=lines[session],
             kind=kind,
-            count=seen.count,
-            hashes=tuple(sorted(seen.hashes)),
-            events=tuple(sorted(seen.events)[:MOST_EVENTS]),
+            count=len(seen.hashes) + seen.cut,
+            hashes=tuple(sorted(set(seen.hashes))),
+            events=seen.first,
         )
         for (session, kind), seen in sorted(found.items(), key=lambda item: (order[item[0][0]], item[0][1]))
     ]

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal, Self, get_args
 import msgspec
 from msgspec.structs import force_setattr
 
-from ._findings import Commit, Covers, ErrorSeen, Fix, Moment, Ran, Tested, Told, Took
+from ._findings import Commit, Covers, ErrorSeen, Fix, Moment, Ran, Tested, Told, Took, Touched
 from ._units import USD as USD
 from ._units import parse_time as parse_time
 from .errors import MissingField, ModelError
@@ -416,6 +416,10 @@ class Digest(_Value, frozen=True, kw_only=True):
     secrets: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
     """By kind, a keyed hash for each time that one was redacted. This and the next are written when the events leave, and only they
     would know."""
+    secrets_at: dict[str, tuple[int, ...]] = msgspec.field(default_factory=dict)
+    """By kind, the first events that they stood in."""
+    touched: tuple[Touched, ...] = ()
+    """What was done to files."""
     ends: tuple[int, ...] = ()
     """The last event of each block of numbers, when they left."""
     before: Digest | None = None

@@ -8,13 +8,14 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
+from ._findings import Touched
 from .digest import commits
 from .errors import StoreError
-from .model import SessionEvent, format_time
+from .model import Digest, SessionEvent, format_time, is_own
 from .search import SNIPPET, EventHit, QueryError
 from .search.text import without_own
 from .store import SegmentEvent, SessionLine, Store
@@ -30,6 +31,9 @@ EVENTS = 3
 
 _NEAR = (4, 64)
 """Events between a result and its call: most have none, and no agent was seen to do more, parallel calls and other agents included."""
+
+ACTIONS = ("edit", "read", "search")
+"""What is done to a file; the rest is other."""
 
 FIRST = 2
 """Of the results of a session that name a commit, so many may be what made it: before that it had no name."""
@@ -67,6 +71,7 @@ def commit(store: Store, sha: str, *, limit: int = 20, proofs: int | None = None
 def _trace_commit(store: Store, session: SessionLine, segments: list[int], sha: str) -> CommitTrace | None:
     mentioned: list[EventHit] = []
     made: list[EventHit] = []
+    known = _commits_made(store, session, sha)
     results = 0
     begin = sha[:ABBREVIATED].encode()
     for data, events in _unpacked(store, segments):
@@ -83,12 +88,22 @@ def _trace_commit(store: Store, session: SessionLine, segments: list[int], sha: 
                 seq=event.seq, kind=event.kind, ts=event.ts, tool=event.tool, is_error=event.is_error, snippet=snippet, marks=marks
             )
             mentioned.append(hit)
+            if event.seq in known:
+                made.append(hit)
+                continue
             if event.kind != "tool_result" or results >= FIRST:
                 continue
             results += 1
             if makes_commit(_command_of(store, session.uid, event.seq), text, sha, event.is_error):
                 made.append(hit)
     return CommitTrace(session=session, is_made=bool(made), events=(made or mentioned)[:EVENTS]) if mentioned else None
+
+
+def _commits_made(store: Store, session: SessionLine, sha: str) -> set[int]:
+    """Where a session made this commit that has left: the command that did is not there any more, and its digest tells."""
+    digest = store.digest(session.uid) if session.evicted_at else None
+    made = digest.commits if digest else ()
+    return {commit.seq for commit in made if commit.sha.startswith(sha) or sha.startswith(commit.sha)}
 
 
 def _command_of(store: Store, uid: str, seq: int) -> str:
@@ -179,16 +194,20 @@ def file(store: Store, path: str, *, folder: str, limit: int = 20, proofs: int |
     proofs = proofs or PROOFS
     segments, is_narrowed = _naming(store, end, proofs)
     candidates, is_partial = _newest_first(store, segments, proofs)
+    left = dict(store.digests_of_evicted(end[-1]))
+    digests = {digest.session_uid: digest for digest in left.values()}
+    also = digests.keys() - {session.uid for session, _ in candidates}
+    candidates += [(session, []) for session in store.lines(list(left)).values() if session.uid in also]
     here: list[FileTrace] = []
     alike: list[FileTrace] = []
     for session, segments in candidates:
-        touches = list(_touches(store, session, segments, end))
-        own = [touch for touch in touches if exact is not None and touch[1].lower() == exact.lower()]
+        touches = _touched_in(store, session, segments, end, digests.get(session.uid))
+        own = [touch for touch in touches if exact is not None and touch.path.lower() == exact.lower()]
         if own:
             here.append(_trace_file(session, own))
         elif touches:
             alike.append(_trace_file(session, touches))
-    found = sorted(here or alike, key=lambda trace: trace.last_at or "", reverse=True)
+    found = sorted(here or alike, key=lambda trace: (trace.last_at or "", trace.session.ended_at or "", trace.session.uid), reverse=True)
     return FileAnswer(
         path=exact if here else None,
         found=found[:limit],
@@ -209,6 +228,16 @@ def _naming(store: Store, names: list[str], proofs: int) -> tuple[list[int], boo
     return found, len(found) < len(every)
 
 
+def _touched_in(store: Store, session: SessionLine, segments: list[int], end: list[str], left: Digest | None) -> list[Touched]:
+    """What a session did to each file whose path ends so. What has left is told by its digest."""
+    before = left and (left.before or left)
+    touches = _touches(store, session, segments, end)
+    if before is None or not before.touched:
+        return _by_path(touches)
+    known = [touch for touch in before.touched if _ends_so(touch.path, end)]
+    return known + _by_path(touch for touch in touches if not before.knows(touch[0].seq))
+
+
 def _touches(store: Store, session: SessionLine, segments: list[int], end: list[str]) -> Iterator[tuple[SessionEvent, str]]:
     """The events on a file whose path ends so, each with that path."""
     for _, events in _unpacked(store, segments):
@@ -216,21 +245,42 @@ def _touches(store: Store, session: SessionLine, segments: list[int], end: list[
             if not event.files or not any(_ends_so(file, end[-1:]) for file in event.files):  # Most have none.
                 continue
             for whole in store.events(session.uid, event.seq, event.seq):
-                for name in whole.files:
-                    full = _full(name, whole.cwd or session.cwd)
-                    if _ends_so(full, end):
-                        yield whole, full
+                yield from ((whole, path) for path in _paths(whole, session.cwd) if _ends_so(path, end))
 
 
-def _trace_file(session: SessionLine, touches: list[tuple[SessionEvent, str]]) -> FileTrace:
-    calls = {event.call_id or event.seq: event for event, _ in reversed(touches)}  # Of a call and its result, the call.
-    last = max((event for event, _ in touches), key=lambda event: (event.ts is not None, event.ts, event.seq))
+def _paths(event: SessionEvent, folder: str | None) -> list[str]:
+    return [_full(name, event.cwd or folder) for name in event.files]
+
+
+def touched(events: Iterable[SessionEvent], folder: str | None) -> list[Touched]:
+    """What these events of a session did to files, for when they have left. What it has from another is told there."""
+    own = (event for event in events if event.files and event.origin is None and event.payload_ref and not is_own(event.tool))
+    return _by_path((event, path) for event in own for path in _paths(event, folder))
+
+
+def _by_path(touches: Iterable[tuple[SessionEvent, str]]) -> list[Touched]:
+    by_path: dict[str, list[SessionEvent]] = {}
+    for event, path in touches:
+        by_path.setdefault(path, []).append(event)
+    return [_touched(path, events) for path, events in by_path.items()]
+
+
+def _touched(path: str, events: list[SessionEvent]) -> Touched:
+    calls = {event.call_id or event.seq: event for event in reversed(events)}  # Of a call and its result, the call.
+    last = max(events, key=lambda event: (event.ts is not None, event.ts, event.seq))
+    actions = Counter(event.action if event.action in ACTIONS else "other" for event in calls.values())
+    return Touched(path=path, last_seq=last.seq, last_at=format_time(last.ts) if last.ts else None, **actions)
+
+
+def _trace_file(session: SessionLine, touches: list[Touched]) -> FileTrace:
+    actions = {action: sum(getattr(touch, action) for touch in touches) for action in (*ACTIONS, "other")}
+    last = max(touches, key=lambda touch: (touch.last_at or "", touch.last_seq))
     return FileTrace(
         session=session,
-        actions=dict(Counter(event.action if event.action in ("edit", "read", "search") else "other" for event in calls.values())),
-        files=list(dict.fromkeys(full for _, full in touches)),
-        last_seq=last.seq,
-        last_at=format_time(last.ts) if last.ts else None,
+        actions={action: count for action, count in actions.items() if count},
+        files=list(dict.fromkeys(touch.path for touch in touches)),
+        last_seq=last.last_seq,
+        last_at=last.last_at,
     )
 
 

@@ -201,10 +201,30 @@ def test_each_session_that_would_be_lost_is_named_however_many_there_are(run: Ru
     assert shown.count("NOT ANALYZED") == 30
 
 
-def test_file_says_that_evicted_sessions_may_have_touched_it(run: Run, covered: Path) -> None:
+def test_file_knows_what_an_evicted_session_did(run: Run, covered: Path) -> None:
+    with (covered / "alpha.jsonl").open("ab") as file:
+        for n, action in enumerate(["read", "edit", "edit"]):
+            call = {"call": f"f{n}", "tool": "Edit" if action == "edit" else "Read", "files": ["src/main.py"]}
+            file.write(
+                line(s="alpha", id=f"f{n}", kind="edit" if action == "edit" else "tool_call", text=f"src/main.py {n}", at=40 + n, **call)
+            )
+    run("sync")
+    before = json.loads(run("file", "*/main.py", "--json").stdout)
+    assert [one["uid"] for one in before["sessions"]] == ["toy:alpha"]
+    assert sum(before["sessions"][0]["actions"].values()) == 3
+    run("evict", "alpha", "--yes", "--force-unanalyzed")
+    after = json.loads(run("file", "*/main.py", "--json").stdout)
+    assert after["sessions"][0].pop("evicted_at")
+    assert before["sessions"][0].pop("evicted_at") is None
+    assert after == before
+
+
+def test_file_says_that_what_was_evicted_without_a_digest_may_have_touched_it(run: Run, stored: Path) -> None:
+    with closing(open_store(config.load().store)) as store:
+        store.drop_digests(["toy:alpha"])
     assert "evicted" not in run("file", "main.py").stderr
-    run("evict", "alpha", "--yes")
-    assert "1 session was evicted, and may have touched it" in run("file", "main.py").stderr
+    run("evict", "alpha", "--yes", "--force-unanalyzed")
+    assert "1 session was evicted without a digest, and may have touched it" in run("file", "main.py").stderr
     assert "evicted" not in run("file", "main.py", "--json").stderr
 
 
@@ -307,4 +327,5 @@ def test_reports_are_the_same_when_the_events_have_left(run: Run, stored: Path) 
     now = json.loads(run("ls", "--json").stdout)
     assert [{**one, "evicted_at": None} for one in now] == listed
     assert all(one["evicted_at"] for one in now)
-    assert json.loads(run("secrets", "--json").stdout) == [{**one, "events": []} for one in secrets]
+    assert json.loads(run("secrets", "--json").stdout) == secrets
+    assert [one["events"] for one in secrets] == [[0]]

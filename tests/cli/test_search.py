@@ -371,6 +371,14 @@ def test_commit_tells_who_made_it_from_who_mentions_it(run: Run, worked: Path, n
     assert [made["snippet"][first:last] for first, last in made["marks"]] == ["1a2b3c4"]
 
 
+def test_commit_knows_who_made_it_when_the_text_has_left(run: Run, worked: Path) -> None:
+    before = data(run, "commit", SHA)["sessions"][0]
+    run("evict", "maker", "--yes")
+    after = data(run, "commit", SHA)["sessions"][0]
+    assert after["evicted_at"] is not None
+    assert (after["uid"], after["made"], after["events"][0]["ref"]) == ("toy:maker", True, before["events"][0]["ref"])
+
+
 def test_commit_is_not_led_astray_by_other_names(run: Run, worked: Path) -> None:
     assert "toy:reader" not in {session["uid"] for session in data(run, "commit", SHA)["sessions"]}
     assert run("commit", "1a2b3c5").exit_code == 1

@@ -82,6 +82,35 @@ def test_what_is_evicted_is_found_by_what_was_run_tested_committed_and_asked_to_
     assert all(len(store.postings(word)) == 1 for word in ("engine", "wheels", "1a2b3c4", "door"))
 
 
+def test_digests_of_what_was_evicted_are_found_by_what_stands_in_them(store: Store, agent: Agent) -> None:
+    store.put_digest(digest_of(store, "toy:s1", files_edited=['/work/a "b".PY']), NOW)
+    assert list(store.digests_of_evicted("b")) == []
+    store.evict(["toy:s1"], NOW)
+    assert [(number, digest.session_uid) for number, digest in store.digests_of_evicted('A "B".py')] == [
+        (next(iter(store.numbers(Filter()))), "toy:s1")
+    ]
+    assert list(store.digests_of_evicted("c.py")) == []
+
+
+def test_what_was_done_to_files_and_where_secrets_stood_is_written_down_before_the_events_leave(
+    store: Store, toy: Toy, tmp_path: Path
+) -> None:
+    token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+    Agent(store, toy, tmp_path / "root" / "s1.jsonl").put(
+        line(id="a", text=token),
+        *(line(id=f"b{n}", text=f"a.py {n}", kind="edit", call=f"c{n}", files=["src/a.py"], at=n) for n in (1, 2)),
+        line(id="c", text="a.py", kind="tool_result", call="c2", files=["src/a.py"], at=3),
+        line(id="d", text=f"once more {token}"),
+    )
+    cover(store)
+    let_go(store, ["toy:s1"])
+    digest = store.digest("toy:s1")
+    assert digest is not None
+    assert digest.secrets_at == {"github": (0, 4)}
+    [touched] = digest.touched
+    assert (touched.path, touched.last_seq, touched.edit + touched.other) == ("/work/s1/src/a.py", 3, 2)
+
+
 def test_evicting_twice_changes_nothing(store: Store, agent: Agent) -> None:
     cover(store)
     store.evict(["toy:s1"], NOW)

@@ -1,8 +1,8 @@
 """Let go of the text of old sessions that have a digest.
 
 Native records leave first. What leaves is told by [retain] in config.toml or by the options, or named. Shows what would leave; --yes does
-it. A session stays in every list and report, is found by its digest, and can be brought back as long as its transcript is there; only
-`runlore file` knows less of it. With --json an object (docs/json.md).
+it. A session stays in every list and report, is found by its digest, and can be brought back as long as its transcript is there. With
+--json an object (docs/json.md).
 """
 
 from __future__ import annotations

@@ -118,10 +118,10 @@ def explain_nothing(store: Store, path: str) -> None:
 
 
 def explain_evicted(store: Store) -> None:
-    """What a session did to a file is seen in its events, and of one that was evicted few are left."""
-    ((number,),) = store.rows("select count(*) from sessions where evicted_at is not null")
+    """What an evicted session did to files is in its digest, if it had one."""
+    ((number,),) = store.rows("select count(*) from sessions where evicted_at is not null and number not in (select session from digests)")
     if number:
-        left = f"{count(number, 'session')} {'was' if number == 1 else 'were'} evicted, and may have touched it more often than this"
+        left = f"{count(number, 'session')} {'was' if number == 1 else 'were'} evicted without a digest, and may have touched it"
         note(paint(f"{left}; `runlore evict --back ID` brings one back", "dim", sys.stderr))
 
 

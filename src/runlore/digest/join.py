@@ -119,6 +119,8 @@ def join(before: Digest, after: Digest, session: Session) -> Digest:
         cut={name: count for name, count in cut.items() if count},
         dead_ends=joined(dead_ends_of(before), after.dead_ends),
         secrets=before.secrets,
+        secrets_at=before.secrets_at,
+        touched=before.touched,
         before=msgspec.structs.replace(before, before=None, made_at=None),
     )
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from datetime import datetime
 from typing import Any
 
+import msgspec
+
+from ..errors import RunloreError
 from ..model import Digest, SessionEvent, format_time
 from . import Filter, Row
 from ._sql_list import UNCOVERED
@@ -16,7 +19,7 @@ from .bodies import whole
 from .charging import dead_ends_of
 from .digest_rows import ERROR, clean_digest, error_rows, pack_digest, unpack_digest
 from .digests import SessionError
-from .pieces import ASIDE, CUT, Cleaner
+from .pieces import ASIDE, CUT, Cleaner, unpack
 
 _ROW = ", ".join(f"e.{name}" for name in ERROR)
 HAS_MORE = f"exists (select 1 from events e where e.session = sessions.number and e.flags & {CUT | ASIDE} = 0)"
@@ -50,6 +53,14 @@ class Shelf(Reader):
             found = self.digest(uid)
             if found is not None:
                 yield found
+
+    def digests_of_evicted(self, word: str) -> Iterator[tuple[int, Digest]]:
+        wanted = msgspec.json.encode(word)[1:-1].lower()  # As it is written in JSON.
+        sql = "select number, made_at, length, d.hash, body from sessions join digests d on session = number where evicted_at is not null"
+        for number, made_at, length, hash_, body in self._all(sql):
+            with suppress(RunloreError):
+                if wanted in unpack(body, length, hash_).lower():
+                    yield number, unpack_digest(made_at, length, hash_, body)
 
     def stale_digests(self, version: int, quiet_since: datetime, limit: int | None = None) -> list[str]:
         own, author = self.own_sessions  # Fifty people would all make those of all.

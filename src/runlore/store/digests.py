@@ -49,6 +49,9 @@ class Digests(Protocol):
     def digests(self, chosen: Filter) -> Iterator[Digest]:
         """Those of the sessions that the filter chooses, in the order of their uids."""
 
+    def digests_of_evicted(self, word: str) -> Iterator[tuple[int, Digest]]:
+        """The numbers and digests of evicted sessions in which this stands, in whatever case. What is damaged is left out."""
+
     def stale_digests(self, version: int, quiet_since: datetime, limit: int | None = None) -> list[str]:
         """The uids of sessions, newest first, that have no digest, one made by older rules than `version`, or one that covers less
         than what is stored; and in which nothing happened, or nothing was put, after `quiet_since`. Of what was evicted there is
