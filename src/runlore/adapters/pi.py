@@ -13,40 +13,47 @@ sessions of 2025. Last checked 2026-11. The traps:
   tokens of their own. The cost is an estimate by list prices, so it is not taken for what was charged.
 - A failed attempt is a message without content; the next attempt is the next message. There is no record of a retry.
 - A command that failed is an error, and ends with its exit code in words.
+- The extension `pi-subagents` keeps each run twice: as a session of its own, somewhere below a folder with the name of its parent's
+  file, and as a transcript in `subagent-artifacts`, in lines of another form that do not say which session that is. The first is read,
+  the second counted and left out: both would count every call twice. (Learned from notes of its users; no real one was at hand.)
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from itertools import takewhile
 from pathlib import Path
 
 import msgspec
 
 from ..model import Session
-from . import Normalized, Record, Source
+from . import Normalized, Record, Skip, Source
 from ._jsonl import JsonLines
+
+ARTIFACTS = "subagent-artifacts"
 
 
 class Adapter(JsonLines):
     name = "pi"
     label = "pi"
-    version = 2
+    version = 3
     roots: tuple[str, ...] = ("$PI_CODING_AGENT_SESSION_DIR", "$PI_CODING_AGENT_DIR/sessions", "~/.pi/agent/sessions")
     lacks: tuple[str, ...] = ("git branch",)
     instructions = ("AGENTS.md",)  # CLAUDE.md only where there is none.
     command = ("pi", "--session")
 
     def discover(self, root: Path) -> Iterator[Source]:
-        """Sources of subagents know whose they are: they lie below a folder with the name of their session's file."""
+        """Sources of subagents know whose they are: they lie below a folder with the name of their session's file, at any depth."""
         found = list(super().discover(root))
         stems = {source.path.removesuffix(self.suffix) for source in found}
         for source in found:
-            above = list(takewhile(stems.__contains__, map(str, Path(source.path).parents)))
+            above = [place for place in map(str, Path(source.path).parents) if place in stems]
             yield msgspec.structs.replace(source, hints=(f"below:{os.path.basename(above[-1])}",)) if above else source
 
     def normalize(self, source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
+        if ARTIFACTS in Path(source.path).parts:
+            told_elsewhere = [Skip(record.offset, "of a transcript beside a subagent's session") for record in records]
+            return Normalized(skips=told_elsewhere, carry=msgspec.msgpack.encode({}))
         from ._pi import Reader  # A sync with nothing new never needs it.
 
         return Reader(source, carry).run(records)
