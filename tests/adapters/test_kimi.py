@@ -235,6 +235,27 @@ def test_a_subagent_without_a_log_is_told_within_its_session(store: Store) -> No
     assert ADAPTER.resume(agent) is None
 
 
+def test_a_subagent_that_began_after_files_were_looked_for_is_told_by_its_own_log(tmp_path: Path) -> None:
+    shutil.copytree(case("cli"), tmp_path / "root")
+    (log,) = (tmp_path / "root").rglob("subagents/*/wire.jsonl")
+    agent = log.parent.rename(tmp_path / "later")
+    (found,) = [source for source in ADAPTER.discover(tmp_path / "root") if source.path == str(log.parents[2] / "wire.jsonl")]
+    agent.rename(log.parent)
+    told = ADAPTER.normalize(found, ADAPTER.read(found, None), None)
+    assert [event.summary for event in told.events if event.is_sidechain] == ["Count the lines", "Twelve lines.", "99 tokens in, 9 out"]
+
+
+def test_what_is_derived_again_without_its_files_is_told_once(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(case("cli"), tmp_path / "root")
+    sync(store, tmp_path / "root")
+    before = [(event.seq, event.summary) for event in store.events(CLI)]
+    for file in (tmp_path / "root").rglob("*.json*"):
+        file.unlink()
+    monkeypatch.setattr(ADAPTER, "version", ADAPTER.version + 1)
+    assert sync(store, tmp_path / "root").found["outdated"] == 3
+    assert [(event.seq, event.summary) for event in store.events(CLI)] == before
+
+
 def test_a_session_is_taken_up_by_its_id() -> None:
     session = Session(session_uid="kimi:a", flavor="kimi", native_session_id="a")
     assert ADAPTER.resume(session) == ["kimi", "--session", "a"]

@@ -41,6 +41,7 @@ SMALL = 1 << 20  # Bytes of a file that tells about a session.
 CLI = ("$KIMI_SHARE_DIR/sessions", "~/.kimi/sessions")
 CODE = ("$KIMI_CODE_HOME/sessions", "~/.kimi-code/sessions")
 OTHERS = frozenset({"session_index.jsonl"})
+MOST_AGENTS = 10_000  # Subagents of a session.
 STALE_S = 600  # A log that has not changed for so long is not being written any more.
 MOST_HELD = 200  # Records between the beginning of a call's arguments and their end.
 LONGEST_REST = 8 << 20  # Characters of arguments that are put where they begin.
@@ -56,7 +57,7 @@ _BELOW = re.compile(r"context_sub_(\d+)\.jsonl\Z")
 class Adapter(JsonLines):
     name = "kimi"
     label = "Kimi"
-    version = 4
+    version = 5
     roots = (*CLI, *CODE)
     lacks = ("model (Kimi CLI)", "git branch")
     instructions = ("AGENTS.md",)
@@ -66,17 +67,10 @@ class Adapter(JsonLines):
         return [*usual_roots(CLI, env), *usual_roots(CODE, env)]
 
     def discover(self, root: Path) -> Iterator[Source]:
-        """Sources of sessions carry the ids of the subagents that have a log: what the session repeats of them is then not told."""
         found = {source.path: source for source in super().discover(root)}
-        agents: dict[str, set[str]] = {}
-        for path in found:
-            _, agent = place(path)
-            if agent is not None:
-                agents.setdefault(folder_of(path), set()).add(f"agent:{agent}")
         for path, source in found.items():
             if self._is_session(path, found, is_own=HOME in (root.name, *Path(path).relative_to(root).parts)):
-                hints = agents.get(folder_of(path)) if place(path)[1] is None else None
-                yield msgspec.structs.replace(aged(source, STALE_S), hints=tuple(sorted(hints or ())))
+                yield aged(source, STALE_S)
 
     def refresh(self, source: Source) -> Source | None:
         found = as_it_is(source)
@@ -102,7 +96,8 @@ class Adapter(JsonLines):
         yield from _whole_calls(super().read(source, since), is_stale(source, STALE_S))
 
     def beside(self, source: Source) -> Iterable[Record]:
-        """What is told about a session, and where its project is."""
+        """What is told about a session, where its project is, and which subagents have a log: what the session repeats of them is not told.
+        Looked for when it is read, and kept with what was: one that began after files were looked for has a log as well."""
         if os.path.basename(source.path) not in (WIRE, CONTEXT):
             return
         folder = folder_of(source.path)
@@ -114,6 +109,8 @@ class Adapter(JsonLines):
             yield Record(data, -1, "meta")
         if cwd := _project(os.path.dirname(folder)):
             yield Record(cwd.encode("utf-8", "replace"), -1, "cwd")
+        if place(source.path)[1] is None and (agents := _agents(folder)):
+            yield Record(to_json(agents), -1, "agents")
 
     def normalize(self, source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
         from ._fold import as_spare, dated
@@ -215,6 +212,18 @@ def folder_of(path: str) -> str:
     folder = os.path.dirname(path)
     above = os.path.dirname(folder)
     return os.path.dirname(above) if os.path.basename(above) in ("agents", "subagents") else folder
+
+
+def _agents(folder: str) -> list[str]:
+    """The subagents of a session that have a log."""
+    found: list[str] = []
+    for place in (os.path.join(folder, name) for name in ("agents", "subagents")):
+        try:
+            names = sorted(os.listdir(place))[:MOST_AGENTS]
+        except OSError:
+            continue
+        found += [name for name in names if any(os.path.exists(os.path.join(place, name, file)) for file in (WIRE, CONTEXT))]
+    return found
 
 
 def _is_original_there(state: bytes) -> bool:

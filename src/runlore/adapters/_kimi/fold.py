@@ -35,12 +35,13 @@ class Log(Entries):
     """When the log was made, in milliseconds."""
     is_taken_over: bool = False
     """Whether what is of that moment is the copy of a session that is still there."""
+    agents: set[str] = msgspec.field(default_factory=set)
+    """The subagents that have a log of their own."""
 
 
 class LogFold(EntryFold[Log]):
     def __init__(self, source: Source, carry: bytes | None) -> None:
         super().__init__(source, load(carry, Log, CARRY))
-        self.files = {hint.removeprefix("agent:") for hint in source.hints if hint.startswith("agent:")}
         session, self.agent = place(source.path)
         self.above = clean(session) or "unknown"
         self.is_below = False
@@ -66,6 +67,10 @@ class LogFold(EntryFold[Log]):
             return
         if name == "original":
             state.is_taken_over = True
+            return
+        if name == "agents":
+            listed = next((value for value, _, _ in parse(data)), None)
+            state.agents = {clean(agent) for agent in listed if isinstance(agent, str)} if isinstance(listed, list) else set()
             return
         value = next((value for value, _, _ in parse(data) if isinstance(value, dict)), {})
         if name == "meta":

@@ -144,7 +144,7 @@ class Reader(LogFold):
     def subagent(self, payload: dict[str, Any]) -> None:
         """What a subagent's log has as well, where there is one."""
         agent, event = clean(pick(payload, "agent_id", of=str) or ""), pick(payload, "event", of=dict)
-        if event is None or agent in self.files:
+        if event is None or agent in self.state.agents:
             self.merge("SubagentEvent")
             return
         self.is_below = True
