@@ -328,11 +328,41 @@ def _speed(args: argparse.Namespace, home: Path) -> Iterator[str]:
         "ccusage": lambda: run([str(args.ccusage), "daily", "--json", "--offline"], env),
     }
     best = alternate(sides, args.rounds)
+    others = list(_reports(ours, args.rounds))
     ours.clear()
     ratio = times(best["ccusage"].wall_s / best["runlore"].wall_s)
     yield f"\n## Time of a report by day, {raw / 1e6:.0f} MB of transcripts in `{home.name}`\n"
     yield "| faster | runlore usage | ccusage daily | the first sync before it |\n|---|---|---|---|"
     yield f"| {ratio} | {seconds(best['runlore'])} | {seconds(best['ccusage'])} | {seconds(first)} |"
+    yield from others
+
+
+REPORTS = (
+    "",
+    "--by session",
+    "--by session --json",
+    "--by subagent",
+    "--by block",
+    "--statusline",
+    "--check",
+    "--wasted",
+    "--wasted --days 30",
+)
+
+
+def _reports(ours: Runlore, rounds: int) -> Iterator[str]:
+    """Every kind of report on the same store. The bar is 130 ms from end to end."""
+    database = sqlite3.connect(f"file:{ours.data / 'runlore.db'}?mode=ro", uri=True)
+    sql = "select uid, count(*) from calls join sessions on number = session group by uid order by 2 desc limit 1"
+    longest, calls = database.execute(sql).fetchone()
+    (every,) = database.execute("select count(*) from calls").fetchone()
+    database.close()
+    words = {form: form.split() for form in REPORTS}
+    words |= {f"--explain LONGEST{more}": ["--explain", longest, *more.split()] for more in ("", " --json")}
+    best = alternate({form: lambda given=given: ours.run("usage", *given) for form, given in words.items()}, rounds)  # type: ignore[misc]
+    yield f"\n## Time of other reports on the same store\n\nBar: 130 ms. The longest session has {calls:,} of {every:,} calls."
+    yield "\n| runlore usage … | |\n|---|---|"
+    yield from (f"| {form or 'as it is'} | {seconds(one)} |" for form, one in best.items())
 
 
 # ── homes ────────────────────────────────────────────────────────────────────────────────────────────────────────────

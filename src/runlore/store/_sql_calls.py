@@ -53,8 +53,10 @@ class Ledger(Charger, Terms):
         rows = self._all(sql, (self.ids(hashes),)) if hashes else []
         return [from_row(uid, row) for uid, *row in rows]
 
-    def billed(self, uid: str, last: int | None = None) -> list[Billed]:
-        return self._billed("s.uid = ?", (uid,), last)
+    def billed(self, uid: str, last: int | None = None, at: Sequence[int] | None = None) -> list[Billed]:
+        if at is None:
+            return self._billed("s.uid = ?", (uid,), last)
+        return self._billed("s.uid = ? and c.seq in (select v.value from carray(?) v)", (uid, self.ids(at)), last) if at else []
 
     def asked_again(self, uid: str) -> list[Kept]:
         sql = f"select {_CALL} from ledger c where c.session = ? and c.superseded is not null"

@@ -355,8 +355,8 @@ class Store(Digests, Provable, Retention, Protocol):
     def call_times(self) -> tuple[str, str] | None:
         """The times of the first and of the last call that have one."""
 
-    def billed(self, uid: str, last: int | None = None) -> list[Billed]:
-        """The calls that count for exactly this session, in the order of time: all, or the last so many."""
+    def billed(self, uid: str, last: int | None = None, at: Sequence[int] | None = None) -> list[Billed]:
+        """The calls that count for exactly this session, in the order of time: all, those at some events, or the last so many."""
 
     def asked_again(self, uid: str) -> list[Kept]:
         """Of the same calls, in any order, at least all of which a copy was made under another request id."""

@@ -51,14 +51,15 @@ def wasted(store: Store, chosen: CallFilter | None = None) -> Wasted:
 
 # ── of a session whose calls are not marked ──────────────────────────────────────────────────────────────────────────
 def _by_events(store: Store, uid: str, chosen: CallFilter) -> list[tuple[int, Row]]:
-    """Flags and figures of its calls in question."""
+    """Flags and figures of those of its calls in question that led nowhere."""
     from ..store.charging import charge
 
-    session, billed = store.session(uid), store.billed(uid)
+    session = store.session(uid)
     if session is None:
         return []
-    marks = charge(dead_ends_now(store, session), [one.kept.call.seq for one in billed])
-    return [(marks.get(one.kept.call.seq, 0), row_of_call(one)) for one in billed if _is_chosen(one.kept.call, session, chosen)]
+    marks = charge(dead_ends_now(store, session), [seq for seq, _, _ in store.spent(uid)])
+    found = store.billed(uid, at=list(marks))
+    return [(marks[one.kept.call.seq], row_of_call(one)) for one in found if _is_chosen(one.kept.call, session, chosen)]
 
 
 def dead_ends_now(store: Store, session: Session) -> dict[str, tuple[int, ...]]:
