@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
+import apsw
 import msgspec
 import pytest
 
@@ -12,8 +15,9 @@ from runlore.adapters import Source
 from runlore.evicting import let_go
 from runlore.leaks import leaks
 from runlore.model import Digest
-from runlore.store import DAMAGED, Filter, Store
+from runlore.store import DAMAGED, Filter, Store, open_store
 from runlore.store.retention import Marks
+from runlore.store.sqlite import SqliteStore
 from tests.store.test_contract import Agent
 from tests.toy import Toy, line
 
@@ -229,3 +233,33 @@ def test_source_states_know_no_eviction_elsewhere(store: Store, agent: Agent, to
     states = store.sources()
     assert [states[str(path)].is_evicted for path in (agent.file, other.file)] == [True, False]
     assert isinstance(states[str(other.file)].source, Source)
+
+
+@pytest.fixture
+def emptied(tmp_path: Path) -> Iterator[SqliteStore]:
+    """A store of which more has left than is there: 6 MB of 16."""
+    made = open_store(str(tmp_path / "runlore.db"))
+    assert isinstance(made, SqliteStore)
+    made.db.pragma("cache_size", -1024)
+    with made.transaction():
+        for n in range(2000):
+            made.db.execute("insert into records values (1, ?, 1, 8000, ?)", (n, os.urandom(8000)))
+    with made.transaction():
+        made.db.execute("delete from records where first >= 750")
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("way", [SqliteStore.shrink, SqliteStore.purge])
+def test_a_store_is_written_anew_without_being_held_in_memory(emptied: SqliteStore, way: Callable[[SqliteStore], None]) -> None:
+    before = apsw.memory_used()
+    apsw.memory_high_water(reset=True)
+    way(emptied)
+    assert apsw.memory_high_water() - before < 4 << 20
+    assert emptied.db.pragma("page_count") * 8192 < 8 << 20
+
+
+def test_room_is_given_back_where_there_is_none_to_write_a_store_anew(emptied: SqliteStore) -> None:
+    emptied.db.limit(apsw.SQLITE_LIMIT_ATTACHED, 0)  # It does not get its second file.
+    emptied.shrink()
+    assert emptied.db.pragma("page_count") * 8192 < 8 << 20

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from array import array
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 
 import apsw
@@ -91,9 +91,9 @@ class SqliteStore(SqliteFile, SqliteChecker, Evictor):
         try:
             self.db.execute("insert into search(search) values ('optimize')")
             if self.db.pragma("freelist_count") * 2 > self.db.pragma("page_count"):
-                self.db.execute("vacuum")  # Less stays than has left: it is written anew, into pages that are full.
-            else:
-                list(self.db.execute("pragma incremental_vacuum"))  # It gives back a page for each row that it is asked for.
+                with suppress(apsw.Error):  # On a disk that is nearly full there is no room for it. What follows needs less.
+                    self._write_anew()  # Less stays than has left: into pages that are full.
+            list(self.db.execute("pragma incremental_vacuum"))  # It gives back a page for each row that it is asked for.
             self.db.pragma("wal_checkpoint", "truncate")
         except apsw.Error as error:
             raise StoreError(f"{self.path}: {error}; the room of what was dropped is used again, but not given back") from None
@@ -102,7 +102,19 @@ class SqliteStore(SqliteFile, SqliteChecker, Evictor):
         # Deleted pages keep their old bytes until they are overwritten, and so does the index.
         try:
             self.db.execute("insert into search(search) values ('optimize')")
-            self.db.execute("vacuum")
+            self._write_anew()
             self.db.pragma("wal_checkpoint", "truncate")
         except apsw.Error as error:
             raise StoreError(f"{self.path}: {error}; what was removed may still be in the file, run it again") from None
+
+    def _write_anew(self) -> None:
+        """All that is there into another file first, and back. Like anything else that SQLite makes for a while this would be in memory:
+        a store of gigabytes takes as many."""
+        self.db.pragma("temp_store", 1)
+        try:
+            self.db.execute("vacuum")
+        except (apsw.FullError, apsw.IOError, apsw.CantOpenError):  # Folders for such files may be small, or cannot be written to.
+            self.db.pragma("temp_store", 2)
+            self.db.execute("vacuum")
+        finally:
+            self.db.pragma("temp_store", 2)
