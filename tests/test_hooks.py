@@ -707,6 +707,12 @@ def test_an_agent_that_cannot_be_told_is_named(home: Path) -> None:
         adapters.integration("traex")
 
 
+@pytest.mark.parametrize("words", [("hooks", "install"), ("hooks", "status"), ("mcp", "remove")])
+def test_an_agent_that_there_is_none_of_is_told_which_can_be(home: Path, words: tuple[str, ...]) -> None:
+    done = run(*words, "nobody")
+    assert (done.exit_code, "there is no agent 'nobody'; runlore can add itself to claude, codex" in done.stderr) == (2, True)
+
+
 def test_a_broken_file_is_one_line_and_nothing_is_written(home: Path) -> None:
     (home / ".claude").mkdir()
     (home / ".claude/settings.json").write_text('{"a": ')

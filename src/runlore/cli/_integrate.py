@@ -69,11 +69,23 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.what} {self.file}"
 
 
+class ToldAgent(AgentName):
+    """An agent that can be told of us, or one of which `find_target` says that it cannot."""
+
+    def convert(self, word: str) -> str:
+        if word not in adapters.names():
+            raise click.BadParameter(f"there is no agent {word!r}; runlore can add itself to {', '.join(known_agents())}")
+        return word
+
+    def complete(self, begin: str) -> list[tuple[str, str | None]]:
+        return [(name, None) for name in known_agents() if name.startswith(begin)]
+
+
 def changing(function: Any) -> Any:
     """The arguments of a command that installs or removes."""
     function = click.option("--dry-run", is_flag=True, help="Show the change; write nothing.")(function)
     function = click.option("--yes", is_flag=True, help="Do not ask.")(function)
-    return click.argument("agent", type=AgentName())(function)
+    return click.argument("agent", type=ToldAgent())(function)
 
 
 def find_target(agent: str, what: What) -> Target:

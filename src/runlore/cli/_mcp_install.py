@@ -6,8 +6,8 @@ from pathlib import Path
 
 from . import _click as click
 from . import mcp
-from ._integrate import change, changing, find_target, show_states
-from ._options import AgentName, as_json, as_json_list
+from ._integrate import ToldAgent, change, changing, find_target, show_states
+from ._options import as_json, as_json_list
 from ._out import echo
 
 
@@ -32,7 +32,7 @@ def remove(agent: str, yes: bool, dry_run: bool, is_json: bool) -> None:
 
 
 @click.command()
-@click.argument("agent", type=AgentName(), required=False)
+@click.argument("agent", type=ToldAgent(), required=False)
 @as_json_list
 def status(agent: str | None, is_json: bool) -> None:
     """Say whether the server is in the settings of agents.

@@ -7,8 +7,8 @@ At the end what is new is stored, in the background. At the start the agent gets
 from __future__ import annotations
 
 from . import _click as click
-from ._integrate import change, changing, find_target, show_states
-from ._options import AgentName, as_json, as_json_list
+from ._integrate import ToldAgent, change, changing, find_target, show_states
+from ._options import as_json, as_json_list
 
 
 @click.group(help=__doc__)
@@ -36,7 +36,7 @@ def remove(agent: str, yes: bool, dry_run: bool, is_json: bool) -> None:
 
 
 @command.command()
-@click.argument("agent", type=AgentName(), required=False)
+@click.argument("agent", type=ToldAgent(), required=False)
 @as_json_list
 def status(agent: str | None, is_json: bool) -> None:
     """Say whether the hooks are there, and how the last sync went.
