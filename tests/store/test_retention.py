@@ -115,6 +115,16 @@ def test_what_was_done_to_files_and_where_secrets_stood_is_written_down_before_t
     assert (touched.path, touched.last_seq, touched.edit + touched.other) == ("/work/s1/src/a.py", 3, 2)
 
 
+def test_of_a_quoted_event_only_what_is_known_nowhere_else_is_left_and_it_says_what_its_quote_says(store: Store, agent: Agent) -> None:
+    cover(store)
+    store.evict(["toy:s1"], NOW)
+    rows = store.rows("select native_id, call_id, summary from events order by seq")
+    assert [tuple(row) for row in rows[:2]] == [(None, None, None)] * 2
+    goal, error, last = store.events("toy:s1")
+    assert (goal.summary, error.summary, error.is_error) == ("find the bug", "TypeError: 'NoneType' object", True)
+    assert last.summary == "found it"
+
+
 def test_evicting_twice_changes_nothing(store: Store, agent: Agent) -> None:
     cover(store)
     store.evict(["toy:s1"], NOW)

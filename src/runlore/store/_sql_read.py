@@ -12,11 +12,11 @@ import msgspec
 import zstandard
 
 from ..adapters import Facts, Position, Record, Source
-from ..model import BLOCK, Cost, Session, SessionEvent, parse_time
+from ..model import BLOCK, Cost, Session, SessionEvent, parse_time, shorten
 from ..timeline import Tally
 from . import Resume, SourceState, StreamState, Tail
 from ._sql_list import Lister, _high
-from .pieces import ASIDE, CUT, FLAGS, LENGTH, OFFSET, SEGMENT_BYTES, SEQ, read_row, unpack, unpack_records
+from .pieces import ASIDE, CUT, FLAGS, LENGTH, OFFSET, SEGMENT_BYTES, SEQ, SUMMARY, read_row, unpack, unpack_records
 
 EVENT = 'seq, ts, kind, parent_seq, tool, action, flags, exit_code, native_id, call_id, summary, "offset", length, rest'
 _SCANNED_BYTES = 1 << 20
@@ -75,14 +75,20 @@ class Reader(Lister):
         spans = self._segments(session, first, last, "id, first_seq, last_seq")  # Not the bodies: megabytes that nobody asked for.
         events = []
         at = 0
-        for row in self._told(session, first, last):
+        rows = self._told(session, first, last)
+        cut = [row for row in rows if row[FLAGS] & CUT and row[OFFSET] is not None and row[SUMMARY] is None]
+        said = self._bodies(uid, session, first, last, cut) if cut else {}
+        for row in rows:
             ref = None
             if row[OFFSET] is not None:
                 while at < len(spans) and spans[at][2] < row[SEQ]:
                     at += 1
                 # A reference names the segment and says what lies there: a swapped or cut one is noticed by its hash.
                 ref = f"{spans[at][0]}:{row[OFFSET]}+{row[LENGTH]}" if at < len(spans) else None
-            events.append(read_row(uid, row, ref))
+            event = read_row(uid, row, ref)
+            if text := said.get(event.seq):
+                event = msgspec.structs.replace(event, summary=shorten(text.partition("\n")[0]))
+            events.append(event)
         return events
 
     def bodies(self, uid: str, first: int = 0, last: int | None = None) -> dict[int, str]:

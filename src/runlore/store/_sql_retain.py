@@ -18,7 +18,7 @@ from ._sql_digests import HAS_MORE
 from ._sql_forget import Forgetter
 from ._sql_list import UNCOVERED
 from ._sql_put import INSERT_EVENT, Short, add
-from .pieces import ASIDE, CUT, FLAGS, GONE, NATIVE_ID, SEQ, copied, pack_one, without_body
+from .pieces import ASIDE, CUT, GONE, SEQ, copied, cut_down, pack_one, without_body
 from .retention import Bulk, Marks, Weight
 
 _AT_A_TIME = 100
@@ -98,9 +98,7 @@ class Evictor(Forgetter):
             part = list(block)
             segment = pack_one(part, [cited[row[SEQ]].encode("utf-8", "replace") if row[SEQ] in cited else None for row in part])
             for row in part:
-                row[FLAGS] |= CUT
-                if not row[FLAGS] & GONE:  # By what it was called it is known in `natives`.
-                    row[NATIVE_ID] = None
+                cut_down(row)
             self.db.executemany(INSERT_EVENT, [(session, *row) for row in part])
             self._write_segment(session, part[0][SEQ], part[-1][SEQ], segment)
         # Watermarks are set in their order. What no digest covered is still known by `analyzed_seq`, which then says nothing.

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from .._findings import ErrorSeen, Fix
+from .._findings import Covers, ErrorSeen, Fix
 from ..model import Digest, format_time, parse_time
 from ._sql import plain
 from .pieces import pack_text, unpack
@@ -25,10 +25,10 @@ ERROR = (
 
 # ── packing ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 def pack_digest(digest: Digest) -> tuple[int, bytes, bytes]:
-    """Its length, hash and packed bytes; the same whenever it was made."""
+    """Its length, hash and packed bytes; the same whenever it was made. What it has nothing to say of is left out."""
     data = digest.to_dict()
     del data["made_at"]
-    return pack_text(_encode(data))
+    return pack_text(_encode({name: value for name, value in data.items() if name not in _EMPTY or value != _EMPTY[name]}))
 
 
 def unpack_digest(made_at: str, length: int, hash_: bytes, body: bytes) -> Digest:
@@ -41,6 +41,7 @@ def clean_digest(digest: Digest, text: Callable[[str], str]) -> Digest:
     return msgspec.structs.replace(Digest.from_dict(_cleaned(digest.to_dict(), text)), made_at=digest.made_at)
 
 
+_EMPTY = Digest(session_uid="", version=-1, covers=Covers(last_seq=-1, content_hash="")).to_dict()
 _encode = msgspec.json.Encoder(order="deterministic").encode
 _KEPT = frozenset({"session_uid", "content_hash", "fingerprint"})
 """Texts that are names: cleaned, they would name something else."""

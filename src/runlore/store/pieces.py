@@ -37,7 +37,7 @@ ROW = (
     "offset", "length", "rest",
 )  # fmt: skip
 """The columns of a row, in order."""
-SEQ, TS, KIND, PARENT, TOOL, FLAGS, NATIVE_ID, SUMMARY, OFFSET, LENGTH, REST = 0, 1, 2, 3, 4, 6, 8, 10, 11, 12, 13
+SEQ, TS, KIND, PARENT, TOOL, FLAGS, NATIVE_ID, CALL_ID, SUMMARY, OFFSET, LENGTH, REST = 0, 1, 2, 3, 4, 6, 8, 9, 10, 11, 12, 13
 
 _COLUMN = {"user_msg": 0, "assistant_msg": 1, "thinking": 1}
 """Which column of the index a kind's body goes to; all others go to the third, `tool`."""
@@ -169,6 +169,20 @@ def with_origin(row: Sequence[Any], origin: str | None, summary: str | None = No
 def without_body(row: Sequence[Any]) -> list[Any]:
     """The row with its body still to be placed."""
     return [*row[:OFFSET], None, None, row[REST]]
+
+
+def cut_down(row: list[Any]) -> None:
+    """Marks a row whose body was just placed as what an eviction has left, without what is known elsewhere then: what it was called in
+    `natives`, what it took in the ledger, and what it says in its body. One that is no longer in its source is all that there is of it."""
+    row[FLAGS] |= CUT
+    if row[FLAGS] & GONE:
+        return
+    row[NATIVE_ID] = row[CALL_ID] = None
+    if row[OFFSET] is not None:
+        row[SUMMARY] = None
+    rest = _decode_rest(row[REST])
+    native = rest.native if row[KIND] == "lifecycle" else None
+    row[REST] = _encode_rest(msgspec.structs.replace(rest, native=native, record=None, usage=None, tokens=0, model=None, git_branch=None))
 
 
 def with_record(row: Sequence[Any], record: int | None) -> bytes:
