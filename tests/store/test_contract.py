@@ -671,6 +671,24 @@ def test_forgetting_a_session_forgets_its_calls(store: Store, agent: Agent, anot
     assert [one.calls for one in every(store)] == [1], "it does not come back"
 
 
+def test_forgetting_a_session_forgets_what_its_model_is_called(store: Store, agent: Agent, another: Agent) -> None:
+    bill(agent, call("k1", model="secret-1"), call("k2", model="known-1"))
+    bill(another, call("k3", session="s2", model="known-1"))
+    store.forget(["toy:s1"], NOON)
+    assert store.rows("select model from models") == [("known-1",)]
+
+
+def test_a_model_that_another_process_forgot_has_its_name_when_it_is_used_again(
+    url: str, store: Store, toy: Toy, another: Agent, agent: Agent
+) -> None:
+    bill(agent, call("k1", model="seldom-1"))
+    with closing(open_store(url)) as other:
+        other.forget(["toy:s1"], NOON)
+        bill(Agent(other, toy, agent.file.with_name("s3.jsonl")), call("k3", session="s3", model="new-1"))
+    bill(another, call("k2", session="s2", model="seldom-1"))
+    assert {one.keys[0] for one in store.sum_calls(["model"], CallFilter())} == {"seldom-1", "new-1"}
+
+
 def test_sums_are_exact_beyond_64_bits(store: Store, agent: Agent) -> None:
     bill(agent, *(call(f"k{n}", invoiced=MAX_UNITS) for n in range(200)))
     prices(store, usd=MAX_UNITS, basis="invoiced")

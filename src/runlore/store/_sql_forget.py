@@ -118,6 +118,7 @@ class Forgetter(Taker, Shelf):
                 if number in shared or self._one("select 1 from sessions where parent_uid = ?", (uid,)):
                     self._forget_copies(uid, number)
             self._drop_sessions(list(gone.values()))
+            self._drop_models()
         self.purge()
 
     def _sharing(self) -> set[int]:

@@ -15,7 +15,7 @@ class Terms(Summer):
     """The part of a store that gives these numbers."""
 
     _numbers: dict[tuple[Any, ...], int]
-    """By table and values, those that were asked for. Forgotten when a transaction is undone: it may have given them."""
+    """By table and values, those that were asked for in the open transaction: another process may drop them after it."""
 
     def _model(self, values: Iterable[Any]) -> int:
         return self._number_in("models", MODEL, tuple(values))
@@ -27,6 +27,11 @@ class Terms(Summer):
         if basis is None:
             return None
         return self._number_in("tariffs", TARIFF, given, sign=-1 if match != "exact" and basis != "invoiced" else 1)
+
+    def _drop_models(self) -> None:
+        """Drops those that no call has any more. What they are called is told by transcripts, as anything else in them."""
+        self._numbers.clear()
+        self.db.execute("delete from models where not exists (select 1 from calls where made_by = number)")
 
     def _number_in(self, table: str, names: tuple[str, ...], values: tuple[Any, ...], sign: int = 1) -> int:
         number = self._numbers.get((table, *values))

@@ -116,7 +116,6 @@ class SqliteFile(SqliteLister, Summer):
         except BaseException as error:
             self._to_sum.clear()
             self._to_charge.clear()
-            self._numbers.clear()
             if self.db.in_transaction:
                 self.db.execute("rollback")
             if isinstance(error, apsw.FullError):
@@ -126,6 +125,7 @@ class SqliteFile(SqliteLister, Summer):
             raise
         finally:
             self._depth = 0
+            self._numbers.clear()
 
     if not TYPE_CHECKING:  # Who checks types knows all methods of the store.
 

@@ -118,12 +118,12 @@ class PostgresStore(PostgresTaker, Evictor):
         except BaseException:
             self._to_sum.clear()
             self._to_charge.clear()
-            self._numbers.clear()
             self.db.rollback()
             raise
         finally:
             self._depth = 0
             self._seen = None
+            self._numbers.clear()
 
     def _lock_for_writing(self) -> None:
         if not self._is_writing:
@@ -216,7 +216,7 @@ class PostgresStore(PostgresTaker, Evictor):
 
     # ── the ledger ───────────────────────────────────────────────────────────────────────────────────────────────────
     def _find_or_add(self, table: str, names: tuple[str, ...], values: tuple[Any, ...], sign: int) -> int:
-        self._lock_for_writing()  # So nobody else gives the same number.
+        self._lock_for_writing()  # So nobody else gives the same number, or drops it.
         return super()._find_or_add(table, names, values, sign)
 
     # ── digests ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -275,6 +275,7 @@ class PostgresStore(PostgresTaker, Evictor):
             "records",
             "sources",
             "calls",
+            "models",
             "natives",
             "aliases",
             "skips",
