@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runlore import config, pipeline
-from runlore.adapters import Normalized, Record, Source, _objects, get
+from runlore import config, doctor, pipeline
+from runlore.adapters import Normalized, Record, Source, _grok_chat, _grok_events, _objects, get
 from runlore.model import Session, make_uid
 from runlore.store import Filter, Store, open_store
 from runlore.testing import Fixture, iter_fixtures
@@ -330,6 +330,38 @@ def test_output_that_is_written_byte_by_byte_is_counted_and_never_read() -> None
     kept = ADAPTER.slim(json.dumps(both).encode())
     assert b'"output": "[1300 bytes]"' in kept
     assert len(kept) < 500
+
+
+def test_updates_that_come_later_take_the_place_of_a_chat_history(tmp_path: Path, store: Store) -> None:
+    answer = {"type": "permission_resolved", "tool_name": "bash", "decision": "allow", "wait_ms": 900, "ts": "2026-08-01T10:00:00Z"}
+    chat = [{"type": "user", "content": "hello"}, {"type": "assistant", "content": "hi"}]
+    folder = write(tmp_path / SESSION, *chat, name="chat_history.jsonl", session_summary="x")
+    write(folder, answer, name="events.jsonl")
+
+    def told() -> list[str]:
+        sync(store, tmp_path)
+        assert doctor.examine(store, config.load(), full=True).ok
+        return sorted(event.summary or "" for event in store.events(f"grok:{SESSION}"))
+
+    assert told() == ["hello", "hi", "permission for bash: allow"]
+    write(folder, user(1, "hello", 0), say(2, "hi"))
+    write(folder, answer, answer | {"decision": "reject", "ts": "2026-08-01T10:01:00Z"}, name="events.jsonl")
+    assert told() == ["hello", "hi", "permission for bash: allow", "permission for bash: reject"]
+    assert session_of(store, SESSION).cost.turns == 1
+
+
+def test_a_chat_history_that_was_not_ranked_yet_stays_beside_its_telemetry(
+    tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write(tmp_path / SESSION, {"type": "user", "content": "hello"}, name="chat_history.jsonl", session_summary="x")
+    write(folder, {"type": "permission_resolved", "decision": "reject", "wait_ms": 900}, name="events.jsonl")
+    with monkeypatch.context() as before:
+        before.setattr(_grok_chat.Chat, "spare", 0)
+        before.setattr(_grok_events.Events, "spare", 0)
+        before.setattr(ADAPTER, "version", ADAPTER.version - 1)
+        sync(store, tmp_path)
+    assert sync(store, tmp_path).found == {"outdated": 2}
+    assert len(list(store.events(f"grok:{SESSION}"))) == 2
 
 
 def test_a_chat_history_that_is_written_anew_keeps_what_left_it(tmp_path: Path, store: Store) -> None:

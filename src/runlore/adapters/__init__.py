@@ -95,9 +95,10 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     relation: Relation | None = None
     written_at: datetime | None = None
     """When the source was last written, of a format without times: the end of the session, when no event of it has a time."""
-    spare: int = 0
+    spare: int | None = 0
     """Where an agent keeps all of a session in several stores: 0 for the one that tells it best, more for each that tells it worse. Only
-    the best that has the session counts. The calls of one that is no longer the best have the keys that they have there, or it has none."""
+    the best that has the session counts. The calls of one that is no longer the best have the keys that they have there, or it has none.
+    None for what tells something beside them all, and counts whichever is the best."""
 
 
 class Skip(msgspec.Struct, frozen=True):

@@ -21,6 +21,8 @@ ROLES = {"system": "system", "user": "user", "assistant": "assistant", "tool": "
 
 
 class Chat(Fold):
+    spare = 1
+
     def line(self, value: dict[str, Any]) -> None:
         kind = pick(value, "type", of=str) or ROLES.get(pick(value, "role", of=str) or "") or ""
         self.ts = moment(self.state.created / 1000 if self.state.created is not None else None)

@@ -20,6 +20,7 @@ SILENT = (
 
 class Events(Fold):
     is_second = True
+    spare = None
 
     def line(self, value: dict[str, Any]) -> None:
         kind = pick(value, "type", of=str) or ""

@@ -89,6 +89,8 @@ class Fold(Objects):
 
     is_second = False
     """Whether another file of the session is its transcript: this one then has nothing to say but its events."""
+    spare: int | None = 0
+    """See `Facts`."""
 
     state: State
 
@@ -211,7 +213,7 @@ class Fold(Objects):
             out.facts[self.uid(session)] = Facts(
                 native_session_id=session, title=title, title_rank=rank, cwd=state.cwd or place_of(self.folder),
                 git_branch=state.branch, model=state.current or state.model, repo=state.repo, parent_uid=state.parent,
-                relation=state.relation,
+                relation=state.relation, spare=self.spare,
             )  # fmt: skip
         out.carry = msgspec.msgpack.encode(state)
         return out

@@ -4,7 +4,8 @@ Learned from the source of xai-org/grok-build (2026-08), its documentation, and 
 real one has 10 lines). Last checked 2026-11. The traps:
 
 - `updates.jsonl` is the transcript. `chat_history.jsonl` is what the model sees, has no times and is written anew after a
-  compaction or a rewind: it is read only where there are no updates. `events.jsonl` is telemetry; permissions are only there.
+  compaction or a rewind: it is read only where there are no updates, and set aside when they come. `events.jsonl` is telemetry;
+  permissions are only there.
 - The title, the folder, the branch and the model are in `summary.json`, which is written again and again: a source is as new as
   the newer of the two, and the summary is given with every read.
 - A subagent is a session of its own, anywhere below the same root. Its parent has a folder `subagents/<session of the child>`.
@@ -44,7 +45,7 @@ DEEP = 8  # Folders between a root and a session; the agent itself makes two.
 class Adapter(JsonLines):
     name = "grok"
     label = "Grok Build"
-    version = 4
+    version = 5
     roots = ("$GROK_HOME/sessions", "~/.grok/sessions")
     keeps_days = 30  # The default of its setting cleanup_ttl_days.
     marker = b'_file"'  # checkpoint_file, output_file

@@ -240,10 +240,13 @@ class Writer(Sources, Ledger):
     def _is_told_better(self, session: int, source: int, piece: Piece) -> bool:
         """Whether another store of the agent tells all of the session, and better than this piece. What tells it worse is set aside: before
         the piece is put, because the same native ids may be in both."""
+        own = piece.facts.spare
+        if own is None:
+            return False
         others = self._tellings(session, source)
-        if any(spare < piece.facts.spare for spare in others.values()):
+        if any(spare < own for spare in others.values()):
             return True
-        for other in [other for other, spare in others.items() if spare > piece.facts.spare] if piece.rows else ():
+        for other in [other for other, spare in others.items() if spare > own] if piece.rows else ():
             self._set_aside(session, other)
         return False
 
@@ -251,15 +254,15 @@ class Writer(Sources, Ledger):
         """The other sources with events that count in a session, and which of its tellings each is: see `Facts.spare`."""
         rows = self._all("select source, facts, tally from streams where session = ? and source != ?", (session, but))
         return {
-            source: msgspec.msgpack.decode(facts, type=Facts).spare
+            source: spare
             for source, facts, tally in rows
-            if msgspec.msgpack.decode(tally, type=Tally).events
+            if (spare := msgspec.msgpack.decode(facts, type=Facts).spare) is not None and msgspec.msgpack.decode(tally, type=Tally).events
         }
 
     def _is_spare(self, session: int, source: int) -> bool:
         """Whether another source tells the session better than this one does."""
         rows = self._all("select facts from streams where session = ? and source = ?", (session, source))
-        own = max((msgspec.msgpack.decode(facts, type=Facts).spare for (facts,) in rows), default=0)
+        own = max((msgspec.msgpack.decode(facts, type=Facts).spare or 0 for (facts,) in rows), default=0)
         return own > 0 and any(spare < own for spare in self._tellings(session, source).values())
 
     def _set_aside(self, session: int, source: int) -> None:
