@@ -50,21 +50,20 @@ def by_asking(cases: Iterable[Case]) -> Iterator[Telling]:
 
 def by_files(spans: Iterable[Span], cases: Iterable[Case], instructions: Callable[[str], tuple[str, ...]]) -> Iterator[Telling]:
     """Sessions that began while lessons stood in a file that their agent reads there. `instructions` are the names of an agent's."""
-    begun = [(parse_time(case.began), case) for case in cases if case.began and case.cwd and not case.is_subagent]
+    by_repo: dict[str, list[tuple[datetime, str, Case]]] = {}
+    for case in cases:
+        if case.began and case.cwd and not case.is_subagent:
+            by_repo.setdefault(case.repo or "", []).append((parse_time(case.began), _plain(case.cwd), case))
+    every = [one for of_repo in by_repo.values() for one in of_repo]
     for span in spans:
-        for began, case in begun:
+        folder, names = _plain(os.path.dirname(span.note.file)), set(span.note.names)
+        for began, cwd, case in by_repo.get(span.note.repo, ()) if span.note.repo else every:
+            # Agents look in the folder that they are started in, and above it up to the root of the repository.
+            is_there = cwd == folder or (bool(span.note.repo) and cwd.startswith(f"{folder}/"))
             is_then = span.since <= began and (span.until is None or began < span.until)
-            if is_then and _reaches(span, case) and not set(span.note.names).isdisjoint(instructions(case.agent)):
+            if is_there and is_then and not names.isdisjoint(instructions(case.agent)):
                 for name in span.note.lessons:
                     yield Telling(lesson=name, uid=case.uid, way="file", at=began, repo=case.repo or "", tokens=span.note.tokens)
-
-
-def _reaches(span: Span, case: Case) -> bool:
-    """Agents look in the folder that they are started in, and above it up to the root of the repository."""
-    folder, cwd = _plain(os.path.dirname(span.note.file)), _plain(case.cwd)
-    if not span.note.repo:
-        return cwd == folder
-    return case.repo == span.note.repo and (cwd == folder or cwd.startswith(f"{folder}/"))
 
 
 def _plain(path: str) -> str:
