@@ -1,7 +1,8 @@
 """Fleets of sessions in which a lesson is told in one way, and whether it has an effect is known.
 
 Each goes as it happens: after some sessions, and as soon as three have met the error, the lesson is made, and from then on it is told. Who
-asks for it has most often met the error; and when a fleet shifts, work moves to a repository in which the error is rare.
+asks for it has most often met the error. When a fleet shifts, work moves to a repository in which the error is rare; when it drifts, the
+error goes by itself.
 """
 
 from __future__ import annotations
@@ -44,8 +45,12 @@ RARE = 0.2
 class Fleet:
     """`left` is what is left of the error, or of its staying, once a session is told; 1 is no effect."""
 
-    def __init__(self, way: Way, seed: int, *, rate: float, left: float, earlier: int, later: int, shifts: bool = False) -> None:
+    def __init__(
+        self, way: Way, seed: int, *, rate: float, left: float, earlier: int, later: int, shifts: bool = False, drifts: float = 0
+    ) -> None:  # fmt: skip
+        """`drifts` is how much less of the error there is at the end than at the beginning, in parts of what is usual."""
         self.way, self.rate, self.left = way, rate, left
+        self.drifts, self.number = drifts, earlier + later
         self.rng = random.Random(seed)
         self.before: list[Case] = []
         while len(self.before) < earlier or sum(bool(case.digest.errors) for case in self.before) < 3:
@@ -59,7 +64,8 @@ class Fleet:
         is_here = rng.random() < here
         asks = is_after and self.way == "asked early" and rng.random() < ASKS_EARLY
         is_warned = is_after and (asks or self.way in ("start", "file"))
-        is_met = rng.random() < self.rate * (1 if is_here else RARE) * (left if is_warned else 1)
+        rate = self.rate * max(0.0, 1 + self.drifts * (0.5 - n / self.number))
+        is_met = rng.random() < rate * (1 if is_here else RARE) * (left if is_warned else 1)
         if is_after and self.way == "asked late":
             asks = rng.random() < (ASKS if is_met else ASKS_ANYWAY)
         stays = rng.random() < STAYS * (left if asks or self.way == "fail" else 1)

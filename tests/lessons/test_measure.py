@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from runlore._findings import Covers, Fix, Moment, Ran
-from runlore.lessons import Lesson
+from runlore.lessons import Lesson, compare
 from runlore.lessons.compare import difference
 from runlore.lessons.deliver import Delivered
 from runlore.lessons.measure import Effect, effects, quantile, snapshots
@@ -133,6 +133,20 @@ def test_work_that_moves_to_where_the_error_is_rare_is_no_effect(way: Way) -> No
     fleet = Fleet("start", 1, rate=0.6, left=1, earlier=100, later=200, shifts=True).judged(200)
     assert fleet
     assert fleet.recurs.before / fleet.recurs.before_of > 2 * fleet.recurs.expected  # As it was, and as it would be with the work of after.
+
+
+def test_what_goes_by_itself_in_the_course_of_years_is_no_effect(monkeypatch: pytest.MonkeyPatch) -> None:
+    rates = (0.1, 0.2, 0.4, 0.6)
+    fleets = [Fleet("start", seed, rate=rates[seed % 4], left=1, earlier=1_000, later=600, drifts=1) for seed in range(40)]
+
+    def wrong(found: list[Effect | None]) -> int:
+        return sum(one.verdict in ("effective", "harmful") for one in found if one)
+
+    found = [fleet.judged(600) for fleet in fleets]
+    assert wrong(found) <= 4
+    assert {(one.told, one.recurs.before_of, one.recurs.after_of) for one in found if one} == {(600, compare.NEAREST, compare.NEAREST)}
+    monkeypatch.setattr(compare, "NEAREST", 10_000)
+    assert wrong([fleet.judged(600) for fleet in fleets]) >= 20
 
 
 def test_who_asks_for_a_lesson_has_met_its_error_and_that_is_not_held_against_it() -> None:

@@ -2,7 +2,8 @@
 
 Work moves between repositories and agents, in which things differ. So each session of the second group is set beside those of the first
 that are of the same agent and repository, or at least of the same agent: these get a weight, and what is left of their number by weighing
-them unequally (Kish) is what the bounds are reckoned with. Where the mix is the same, all weigh the same.
+them unequally (Kish) is what the bounds are reckoned with. Where the mix is the same, all weigh the same. And things change by themselves
+in time: of each agent and repository only those nearest to the change are compared.
 """
 
 from __future__ import annotations
@@ -18,8 +19,12 @@ from .rank import wilson
 Z = 2.575829
 """Of 99 %."""
 
+NEAREST = 150
+"""Sessions of an agent in a repository, on either side: enough to see half of an error go, and few enough for little else to change
+(design/2026-11-16-effect.md has what other numbers do)."""
+
 Values = Sequence[tuple[Case, float]]
-"""A figure of each session; 1 or 0 for whether something came."""
+"""A figure of each session, 1 or 0 for whether something came; in the order of their time."""
 
 
 class Share(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,7 +116,7 @@ class _Group:
 def _side_by_side(before: Values, after: Values) -> tuple[_Group, _Group]:
     """The figures before that others are compared with, weighted; and those after that there is something to compare with. As long as
     there is nothing on one side, all of the other."""
-    old, new = _cells(before), _cells(after)
+    old, new = _cells(reversed(before)), _cells(after)
     for (agent, repo), cell in new.items():
         like = [old[agent, repo]] if (agent, repo) in old else [one for (name, _), one in old.items() if name == agent]
         for one in like:
@@ -122,10 +127,13 @@ def _side_by_side(before: Values, after: Values) -> tuple[_Group, _Group]:
     return _Group(old.values()), _Group(new.values())
 
 
-def _cells(values: Values) -> dict[tuple[str, str | None], _Cell]:
+def _cells(values: Iterable[tuple[Case, float]]) -> dict[tuple[str, str | None], _Cell]:
+    """The first of them."""
     found: dict[tuple[str, str | None], _Cell] = {}
     for case, value in values:
         cell = found.get(key := (case.agent, case.repo)) or found.setdefault(key, _Cell())
+        if cell.number == NEAREST:
+            continue
         cell.number += 1
         cell.total += value
         cell.squares += value * value

@@ -63,7 +63,7 @@ def effects(lessons: Iterable[Lesson], tellings: Iterable[Telling], cases: Seque
     told: dict[str, list[Telling]] = {}
     for telling in tellings:
         told.setdefault(telling.lesson, []).append(telling)
-    work = [case for case in cases if case.is_work and not case.is_subagent and case.at]
+    work = sorted((case for case in cases if case.is_work and not case.is_subagent and case.at), key=lambda case: case.at)
     found = [_effect(lesson, told[lesson.id], work) for lesson in lessons if lesson.id in told]
     return sorted(found, key=lambda effect: (-effect.told, effect.id))
 
