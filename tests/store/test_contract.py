@@ -745,6 +745,27 @@ def test_a_strange_year_is_a_day_like_any_other(store: Store, agent: Agent, year
     assert store.call_times() == (format_time(moment), format_time(moment))
 
 
+def test_an_outline_has_every_event_and_what_was_tried_as_it_is(store: Store, agent: Agent) -> None:
+    agent.put(
+        line(id="a", text="fix it"),
+        line(id="b", up="a", kind="thinking", text="so"),
+        line(id="c", up="b", kind="tool_call", text="make", tool="sh", call="c1", files=["a.py"]),
+        line(id="d", up="c", kind="tool_result", text="no rule", call="c1", error=True),
+        line(id="e", up="d", kind="tool_call", text="make", tool="sh", call="c2"),
+        line(id="f", up="e", kind="tool_result", text="done", call="c2"),
+        line(id="g", up="f", kind="lifecycle", text="end"),
+    )
+    store.db.execute("update events set kind = 'of tomorrow' where native_id = 'g'")  # type: ignore[attr-defined]
+    whole = [msgspec.structs.replace(event, payload_ref=None) for event in store.events("toy:s1")[:6]]
+    found = store.outline("toy:s1")
+    assert [found[n] for n in (0, 2, 3, 4)] == [whole[n] for n in (0, 2, 3, 4)]
+    assert [(one.seq, one.kind, one.parent_seq, one.call_id) for one in found[:6]] == [
+        (one.seq, one.kind, one.parent_seq, one.call_id) for one in whole
+    ]
+    assert (found[6].kind, found[6].seq, found[1].summary) == ("lifecycle", 6, None)
+    assert store.outline("toy:nobody") == []
+
+
 def test_what_events_and_calls_tell_otherwise_is_found_with_subagents(store: Store, agent: Agent, another: Agent) -> None:
     bill(agent, call("k1"))
     bill(another, call("k2", session="s2"))

@@ -70,7 +70,7 @@ def dead_ends_now(store: Store, session: Session) -> dict[str, tuple[int, ...]]:
     uid, retries = session.session_uid, session.cost.retries
     kept = store.digest(uid) if session.evicted_at else None
     if kept is None:
-        return dead_ends(store.events(uid), retries)
+        return dead_ends(store.outline(uid), retries)
     before = kept.before or kept
     return joined(dead_ends_of(before), dead_ends((event for event in store.timeline(uid)[0] if not before.knows(event.seq)), retries))
 
