@@ -13,9 +13,9 @@ from runlore.lessons import Lesson, compare
 from runlore.lessons.compare import difference
 from runlore.lessons.deliver import Delivered
 from runlore.lessons.measure import Effect, effects, quantile, snapshots
-from runlore.lessons.tellings import by_hooks
+from runlore.lessons.tellings import by_asking, by_hooks
 from runlore.mine import Case
-from runlore.model import Digest, Outcome, format_time
+from runlore.model import Digest, Outcome, format_time, parse_time
 from tests.lessons.fleets import ERROR, LESSON, START, WAYS, Fleet, Way
 
 
@@ -168,6 +168,22 @@ def test_the_first_comparison_that_enough_sessions_were_told_for_is_made() -> No
     [enough] = effects([asked.lesson], [*tellings, *start._tellings(start.later[19:20])], every)
     assert (few.compared, enough.compared) == ("could ask", "told at start")
     assert (enough.ways["start"], enough.recurs.after_of) == (20, 20)
+
+
+def test_who_was_told_by_a_clock_that_is_ahead_is_not_compared_with_itself() -> None:
+    lesson, cases, notes = simulated(2, 0.3, 0.0)
+    ahead = [msgspec.structs.replace(note, at=format_time(parse_time(note.at) + timedelta(hours=10))) for note in notes]
+    assert judged(lesson, cases, ahead).recurs == judged(lesson, cases, notes).recurs
+
+
+def test_who_could_ask_is_not_among_those_before_where_another_repository_asked_first() -> None:
+    fleet = Fleet("asked early", 3, rate=0.4, left=1, earlier=100, later=100)
+    late = {case.uid for case in fleet.later[60:]}
+    later = [msgspec.structs.replace(case, repo="shop" if n % 2 else "site") for n, case in enumerate(fleet.later)]
+    tellings = [one for one in by_asking(later) if one.repo == "shop" or one.uid in late]
+    [found] = effects([fleet.lesson], tellings, [*fleet.before, *later])
+    assert found.compared == "could ask"
+    assert found.recurs.before_of + found.recurs.after_of <= len(fleet.before) + len(later)
 
 
 def test_a_session_of_an_agent_that_was_not_there_before_has_nothing_to_be_compared_with() -> None:

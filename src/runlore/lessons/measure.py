@@ -72,7 +72,8 @@ def _effect(lesson: Lesson, tellings: Sequence[Telling], work: Sequence[Case]) -
     places = {(case.agent, case.repo) for case in work}
     there = {(agent, repo) for agent, repo in places if lesson.fits(agent=agent, repo=repo or "")}
     fitting = [case for case in work if (case.agent, case.repo) in there]
-    told, before = _Told(tellings, fitting), _before(tellings, fitting)
+    told = _Told(tellings, fitting)
+    before = [case for case in _before(tellings, fitting) if case.uid not in told]
     came = {case.uid for case in fitting if recurred(lesson, case)}
     had_to = came if lesson.fingerprint else {case.uid for case in fitting if has_failed(lesson, case)}
     met_before, met_after = ([case for case in cases if case.uid in had_to] for cases in (before, told.any_way))
@@ -130,6 +131,11 @@ class _Told:
         either = at_start | on_failure
         self.any_way = self.chosen if is_open else [case for case in fitting if case.uid in either]
         """Of which those that met it are like any others that met it."""
+        self._after = set.union(*self.uids.values(), (case.uid for case in self.chosen))
+
+    def __contains__(self, uid: str) -> bool:
+        """Whether a session is one of after. By its time it may be of before: hooks have another clock, and repositories another first."""
+        return uid in self._after
 
     def _could_ask(self, fitting: Iterable[Case]) -> list[Case]:
         """Without the first that asked: it is looked at because it did."""
