@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from runlore import config, pipeline
-from runlore.errors import StoreError
+from runlore.errors import StoreLost
 from runlore.store import CallFilter, Filter, Store, copying, open_store
 from tests import postgres
 from tests.cli.conftest import Run
@@ -78,8 +78,16 @@ def test_a_sync_goes_on_in_the_copy(run: Run, root: Path, server: postgres.Serve
     assert run("copy", there, str(home / "back.db")).exit_code == 0
 
 
+@pytest.mark.parametrize(("error", "status"), [(StoreLost("the server left"), 1), (KeyboardInterrupt(), 130)], ids=["lost", "Ctrl-C"])
 def test_a_copy_that_was_stopped_goes_on_and_brings_what_is_new(
-    run: Run, root: Path, toy: Toy, server: postgres.Server, home: Path, monkeypatch: pytest.MonkeyPatch
+    run: Run,
+    root: Path,
+    toy: Toy,
+    server: postgres.Server,
+    home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    error: BaseException,
+    status: int,
 ) -> None:
     assert run("sync").exit_code == 0
     here, there = str(home / ".runlore/runlore.db"), server.make_schema()
@@ -87,12 +95,13 @@ def test_a_copy_that_was_stopped_goes_on_and_brings_what_is_new(
 
     def stop_at_the_second(source: Store, number: int, sources: dict[int, int]) -> Any:
         if number == 2:
-            raise StoreError("stopped")
+            raise error
         return taken(source, number, sources)
 
     with monkeypatch.context() as patch:
         patch.setattr(copying, "_session", stop_at_the_second)
-        assert run("copy", here, there).exit_code == 1
+        stopped = run("copy", here, there)
+        assert (stopped.exit_code, "the same command goes on from there" in stopped.stderr) == (status, True)
     with closing(open_store(there)) as store:
         assert store.count(Filter(parents_only=False)) == 1
     made = json.loads(run("copy", here, there, "--json").stdout)

@@ -9,18 +9,21 @@ from __future__ import annotations
 
 import os
 import time
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 
 from .. import config as settings
 from .. import doctor
 from .. import store as stores
-from ..errors import StoreError
+from ..errors import StoreError, StoreLost
 from ..store.copying import copy
 from . import _click as click
 from ._options import as_json
 from ._out import note, one_line, write_json
 from ._words import count, duration
 from .doctor import Progress
+
+GOES_ON = "what was copied stays, and the same command goes on from there"
 
 
 @click.command(help=__doc__)
@@ -36,7 +39,8 @@ def command(ctx: click.Context, from_: str, to: str, is_json: bool) -> None:
         raise StoreError(f"{from_}: there is no store")
     with closing(stores.open_store(from_, read_only=True)) as source, closing(stores.open_store(to)) as target:
         progress = Progress()
-        done = copy(source, target, lambda at, of: progress("sessions", at, of))
+        with told_to_go_on():
+            done = copy(source, target, lambda at, of: progress("sessions", at, of))
         report = doctor.examine(target, settings.load(), progress=progress)
         progress.close()
         names = source.url, target.url
@@ -52,6 +56,18 @@ def command(ctx: click.Context, from_: str, to: str, is_json: bool) -> None:
             note(f"  {one_line(problem)}")
         note("the copy is right" if not problems else "the copy is not right; `runlore doctor` says more")
     ctx.exit(1 if problems else 0)
+
+
+@contextmanager
+def told_to_go_on() -> Iterator[None]:
+    """One that is interrupted, or whose server goes away, says what that means."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        note(f"stopped; {GOES_ON}")
+        raise
+    except StoreLost as error:
+        raise StoreLost(f"{error}; {GOES_ON}") from None
 
 
 def place(url: str) -> str:
