@@ -126,6 +126,8 @@ def test_usage_can_be_seen_by_anything(client: Client, by: str) -> None:
 def test_usage_by_session_leads_to_the_session_and_to_why(client: Client) -> None:
     page = client.get("/usage?by=session&since=all")
     assert f'href="/s/{SHOP}"' in page
+    assert "session with its subagents" in page
+    assert 'title="without its subagents"' in client.get("/sessions")
     why = client.get(re.findall(r'href="(/usage/explain/[^"]+)"', page)[0])
     assert "from genai-prices" in why
 

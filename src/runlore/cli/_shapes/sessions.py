@@ -16,7 +16,7 @@ class Session(Value):
     relation: to its parent: fork, subagent, continuation
     turns: prompts of a person, each with what followed
     input_tokens: without what came from a cache
-    usd: what its calls cost; null when no price is known
+    usd: what its calls cost, without its subagents; null when no price is known
     source_missing_at: since when the agent has no transcript of it any more
     evicted_at: when its text left the store, or a part of it; its digest is kept
     """
