@@ -186,9 +186,10 @@ def test_who_could_ask_is_not_among_those_before_where_another_repository_asked_
     assert found.recurs.before_of + found.recurs.after_of <= len(fleet.before) + len(later)
 
 
-def test_a_session_of_an_agent_that_was_not_there_before_has_nothing_to_be_compared_with() -> None:
+@pytest.mark.parametrize("place", [{"agent": "other"}, {"repo": "acme/new"}])
+def test_a_session_where_none_was_before_has_nothing_to_be_compared_with(place: dict[str, str]) -> None:
     lesson, cases, notes = simulated(2, 0.3, 0.0)
-    others = [msgspec.structs.replace(one, uid=f"other:{one.uid}", agent="other") for one in cases[60:]]
+    others = [msgspec.structs.replace(one, uid=f"other:{one.uid}", **place) for one in cases[60:]]
     more = [msgspec.structs.replace(note, agent="other", session=f"toy:{note.session}") for note in notes]
     alone, both = judged(lesson, cases, notes), judged(lesson, [*cases, *others], [*notes, *more])
     assert (both.told, both.recurs) == (2 * alone.told, alone.recurs)

@@ -1,9 +1,9 @@
 """Two groups of sessions side by side: what came in how many, and between which bounds the difference is. Pure, and knows no lesson.
 
 Work moves between repositories and agents, in which things differ. So each session of the second group is set beside those of the first
-that are of the same agent and repository, or at least of the same agent: these get a weight, and what is left of their number by weighing
-them unequally (Kish) is what the bounds are reckoned with. Where the mix is the same, all weigh the same. And things change by themselves
-in time: of each agent and repository only those nearest to the change are compared.
+that are of the same agent and repository, and left out where there are none: these get a weight, and what is left of their number by
+weighing them unequally (Kish) is what the bounds are reckoned with. Where the mix is the same, all weigh the same. And things change by
+themselves in time: of each agent and repository only those nearest to the change are compared.
 """
 
 from __future__ import annotations
@@ -117,11 +117,10 @@ def _side_by_side(before: Values, after: Values) -> tuple[_Group, _Group]:
     """The figures before that others are compared with, weighted; and those after that there is something to compare with. As long as
     there is nothing on one side, all of the other."""
     old, new = _cells(reversed(before)), _cells(after)
-    for (agent, repo), cell in new.items():
-        like = [old[agent, repo]] if (agent, repo) in old else [one for (name, _), one in old.items() if name == agent]
-        for one in like:
-            one.weight += cell.number / sum(other.number for other in like)
-        cell.weight = 1.0 if like or not old else 0.0
+    for place, cell in new.items():
+        if place in old:
+            old[place].weight = cell.number / old[place].number
+        cell.weight = 1.0 if place in old or not old else 0.0
     for cell in old.values() if not new else ():
         cell.weight = 1.0
     return _Group(old.values()), _Group(new.values())
