@@ -93,14 +93,19 @@ class Sources(Reader):
 
     def set_domains(self, domain_of: Callable[[str | None], str | None]) -> None:
         (is_own, author), (is_mine, reader) = self.own_sessions, self.mine
-        given = (*author, *reader)
-        here = f"{is_own} and number in (select t.session from streams t join sources q on q.number = t.source where {is_mine})"
-        known = self._all(f"select distinct repo, domain from sessions where {here}", given)
-        others = {repo: domain for repo, old in known if (domain := domain_of(repo)) != old}
-        if others:
-            with self.transaction():
-                sql = f"update sessions set domain = ? where repo is not distinct from ? and {here}"
-                self.db.executemany(sql, [(domain, repo, *given) for repo, domain in others.items()])
+        # Nearly always nothing has changed, and whose the sources are need not be asked.
+        known = self._all(f"select distinct repo, domain from sessions where {is_own}", author)
+        if all(domain_of(repo) == domain for repo, domain in known):
+            return
+        here = f"number in (select t.session from streams t join sources q on q.number = t.source where {is_mine})"
+        others: dict[str | None, list[int]] = {}
+        for number, repo, old in self._all(f"select number, repo, domain from sessions where {is_own} and {here}", (*author, *reader)):
+            if (domain := domain_of(repo)) != old:
+                others.setdefault(domain, []).append(number)
+        with self.transaction():
+            for domain, numbers in others.items():
+                sql = "update sessions set domain = ? where number in (select value from carray(?))"
+                self.db.execute(sql, (domain, self.ids(numbers)))
 
     # ── sums over streams ────────────────────────────────────────────────────────────────────────────────────────────
     def _fold(self, uid: str) -> None:
