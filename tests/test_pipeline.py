@@ -342,6 +342,23 @@ def test_a_file_replaced_between_two_parts_is_read_again_the_next_time(
     assert {f"other{n}" for n in range(30)} <= set(store.bodies("toy:s1").values())
 
 
+@pytest.mark.parametrize("version", [1, 2], ids=["rewritten", "outdated"])
+def test_a_file_that_says_it_is_of_1970_is_read_anew_to_its_end(
+    store: Store, sync: Callable[..., pipeline.Report], root: Path, toy: Toy, monkeypatch: pytest.MonkeyPatch, version: int
+) -> None:
+    monkeypatch.setattr("runlore.prepare.BATCH_BYTES", 100)
+    file = root / "s1.jsonl"
+    file.write_bytes(b"".join(line(id=f"n{n}", text=f"word{n}") for n in range(20)))
+    sync()
+    if version == 1:
+        file.write_bytes(b"".join(line(id=f"m{n}", text=f"word{n}") for n in range(30)))
+    toy.version, toy.shout = version, True
+    os.utime(file, (0, 0))  # As archives leave them that are to be the same whenever they are made.
+    sync()
+    last = 29 if version == 1 else 19
+    assert f"WORD{last}" in store.bodies("toy:s1").values()
+
+
 @pytest.mark.parametrize("size", [1, 22, 1 << 20], ids=["a line at a time", "two of them, which is all", "whole"])
 @pytest.mark.parametrize(
     "files",
