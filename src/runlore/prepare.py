@@ -138,7 +138,7 @@ class Preparer:
         clean = self._clean(records, since.records, noted)
         # Counted in the records alone: an event repeats what its record said.
         found = {kind: n - hits.get(kind, 0) for kind, n in self.redactor.hits.items()} if self.redactor else {}
-        # Until its last part is stored, a source is not as it was found, which is at no such time: killed in between, the next sync goes on.
+        # Until its last part is stored, a source is not as it was found (none is of such a time): killed in between, the next sync goes on.
         source = msgspec.structs.replace(job.source, mtime_ns=-1) if more else job.source
         batch = Batch(
             source=source,
