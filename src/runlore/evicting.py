@@ -34,8 +34,9 @@ def _remember(store: Store, uid: str) -> None:
     for event in events:
         ends[event.seq // BLOCK] = event.seq
     before = (digest.before or digest) if session.evicted_at is not None else None
-    files = [*(before.touched if before else ()), *touched((e for e in events if not (before and before.knows(e.seq))), session.cwd)]
-    files.sort(key=lambda file: -file.last_seq)
+    new = [event for event in events if not (before and before.knows(event.seq))]
+    files = [*(before.touched if before else ()), *touched(store, new, session.cwd)]
+    latest = {id(file) for file in sorted(files, key=lambda file: -file.last_seq)[:MOST_TOUCHED]}
     secrets = secrets_of(store, uid, is_evicted=session.evicted_at is not None)
     known = msgspec.structs.replace(
         digest,
@@ -43,7 +44,7 @@ def _remember(store: Store, uid: str) -> None:
         waste={},
         secrets={kind: tuple(seen.hashes) for kind, seen in secrets.items()},
         secrets_at={kind: seen.first for kind, seen in secrets.items()},
-        touched=tuple(files[:MOST_TOUCHED]),
+        touched=tuple(file for file in files if id(file) in latest),
         cut=digest.cut | {CUT + kind: seen.cut for kind, seen in secrets.items() if seen.cut},
         ends=tuple(ends.values()),
         before=None,

@@ -14,7 +14,7 @@ import msgspec
 
 from ._findings import Touched
 from .digest import commits
-from .errors import StoreError
+from .errors import RunloreError, StoreError
 from .model import Digest, SessionEvent, format_time, is_own
 from .search import SNIPPET, EventHit, QueryError
 from .search.text import without_own
@@ -71,7 +71,9 @@ def commit(store: Store, sha: str, *, limit: int = 20, proofs: int | None = None
 def _trace_commit(store: Store, session: SessionLine, segments: list[int], sha: str) -> CommitTrace | None:
     mentioned: list[EventHit] = []
     made: list[EventHit] = []
-    known = _commits_made(store, session, sha)
+    digest = _digest(store, session.uid)
+    told = {made.seq for made in (digest.commits if digest else ()) if made.sha.startswith(sha) or sha.startswith(made.sha)}
+    left = (digest.before or digest) if digest and session.evicted_at else None
     results = 0
     begin = sha[:ABBREVIATED].encode()
     for data, events in _unpacked(store, segments):
@@ -88,22 +90,22 @@ def _trace_commit(store: Store, session: SessionLine, segments: list[int], sha: 
                 seq=event.seq, kind=event.kind, ts=event.ts, tool=event.tool, is_error=event.is_error, snippet=snippet, marks=marks
             )
             mentioned.append(hit)
-            if event.seq in known:
+            if event.seq in told:
                 made.append(hit)
                 continue
-            if event.kind != "tool_result" or results >= FIRST:
-                continue
+            if event.kind != "tool_result" or results >= FIRST or (left and left.knows(event.seq)):
+                continue  # Of what has left, the commands are not there any more: what they made is told by the digest.
             results += 1
             if makes_commit(_command_of(store, session.uid, event.seq), text, sha, event.is_error):
                 made.append(hit)
     return CommitTrace(session=session, is_made=bool(made), events=(made or mentioned)[:EVENTS]) if mentioned else None
 
 
-def _commits_made(store: Store, session: SessionLine, sha: str) -> set[int]:
-    """Where a session made this commit that has left: the command that did is not there any more, and its digest tells."""
-    digest = store.digest(session.uid) if session.evicted_at else None
-    made = digest.commits if digest else ()
-    return {commit.seq for commit in made if commit.sha.startswith(sha) or sha.startswith(commit.sha)}
+def _digest(store: Store, uid: str) -> Digest | None:
+    try:
+        return store.digest(uid)
+    except RunloreError:  # A damaged one: `doctor` says so.
+        return None
 
 
 def _command_of(store: Store, uid: str, seq: int) -> str:
@@ -252,10 +254,20 @@ def _paths(event: SessionEvent, folder: str | None) -> list[str]:
     return [_full(name, event.cwd or folder) for name in event.files]
 
 
-def touched(events: Iterable[SessionEvent], folder: str | None) -> list[Touched]:
-    """What these events of a session did to files, for when they have left. What it has from another is told there."""
-    own = (event for event in events if event.files and event.origin is None and event.payload_ref and not is_own(event.tool))
-    return _by_path((event, path) for event in own for path in _paths(event, folder))
+def touched(store: Store, events: Iterable[SessionEvent], folder: str | None) -> list[Touched]:
+    """What these events of a session did to files, as `file` tells it, for when they have left: where their text names the file. What the
+    session has from another is told there."""
+    by_segment: dict[int, list[SessionEvent]] = {}
+    for event in events:
+        if event.files and event.origin is None and event.payload_ref and not is_own(event.tool):
+            by_segment.setdefault(int(event.payload_ref.partition(":")[0]), []).append(event)
+    touches = []
+    for segment, those in by_segment.items():
+        for data, _ in _unpacked(store, [segment]):
+            text = data.lower()
+            pairs = [(event, path) for event in those for path in _paths(event, folder)]
+            touches += [(event, path) for event, path in pairs if path.rpartition("/")[2].lower().encode("utf-8", "replace") in text]
+    return _by_path(touches)
 
 
 def _by_path(touches: Iterable[tuple[SessionEvent, str]]) -> list[Touched]:

@@ -30,13 +30,13 @@ PLAIN = (
 
 ALLOWED = {
     "ls": {"evicted_at"},
-    "file": {"evicted_at", "total"},
+    "file": {"evicted_at"},
     "commit": {"evicted_at", "snippet", "marks", "total"},
     "retro": {"since", "until"},  # Of the days up to now.
     "agents": {"last_sync", "version_seen"},  # When something was written last, and what the newest native records say.
 }
 """By command, the fields that may be others. Besides: `commit` finds who only mentions it as long as the text is there, and of what git
-printed name and subject are kept; `file` finds more, for a digest tells also of files that the text of its session does not name."""
+printed the name and the subject are kept."""
 
 Question = tuple[str, ...]
 
@@ -126,18 +126,14 @@ def test_every_report_says_the_same_when_all_text_has_left(run: Run, full: list[
     asked = [*(tuple(words.split()) for words in PLAIN), *questions(full)]
     assert run("lessons", "propose").exit_code == 0
     before = {question: answer(run, question) for question in asked}
-    files = [question for question in asked if question[0] == "file"]
-    assert any(before[question]["sessions"] for question in files)
-    empty = [question for question in asked if question not in files and is_empty(before[question])]
-    assert empty == [], "what says nothing shows nothing"
+    empty = [question for question in asked if is_empty(before[question])]
+    assert len(empty) < len(asked) // 10, "what says nothing shows nothing"
+    assert {question[0] for question in empty} <= {"file"}, "of some files only an event without text tells"
     with closing(open_store(config.load().store)) as store:
         let_go(store, sorted(weight.uid for weight in store.weights() if weight.is_covered))
         assert store.evicted() == set(full)
     assert run("lessons", "propose").exit_code == 0
     after = {question: answer(run, question) for question in asked}
-    for question in files:
-        known = {session["uid"] for session in before[question]["sessions"]}
-        after[question]["sessions"] = [session for session in after[question]["sessions"] if session["uid"] in known]
     assert [question for question in asked if after[question] != before[question]] == []
 
 

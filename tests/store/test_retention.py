@@ -125,6 +125,14 @@ def test_of_a_quoted_event_only_what_is_known_nowhere_else_is_left_and_it_says_w
     assert last.summary == "found it"
 
 
+def test_every_commit_of_an_event_is_found_whatever_else_is_quoted_of_it(store: Store, agent: Agent) -> None:
+    commits = [{"seq": 1, "sha": "1a2b3c4", "subject": "Boil it"}, {"seq": 1, "sha": "5d6e7f8", "subject": ""}]
+    store.put_digest(digest_of(store, "toy:s1", commits=commits, excerpts=[{"seq": 1, "text": "the last lines"}]), NOW)
+    store.evict(["toy:s1"], NOW)
+    assert store.bodies("toy:s1", 1, 1) == {1: "[5d6e7f8]\n[1a2b3c4] Boil it\nthe last lines"}
+    assert [len(store.postings(word)) for word in ("1a2b3c4", "5d6e7f8", "lines")] == [1, 1, 1]
+
+
 def test_evicting_twice_changes_nothing(store: Store, agent: Agent) -> None:
     cover(store)
     store.evict(["toy:s1"], NOW)

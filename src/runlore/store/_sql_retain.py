@@ -214,12 +214,14 @@ def cited_in(digest: Digest) -> dict[int, str]:
     found = {ran.seq: f"$ {ran.command}" for ran in digest.commands}
     found |= {run.seq: f"$ {run.command}\n{_counts(run)}".strip() for run in digest.tests}
     found |= {request.seq: request.text for request in digest.pull_requests}
-    found |= {commit.seq: f"[{commit.sha}] {commit.subject}" for commit in digest.commits}
     found |= {fix.steps[0].seq: fix.diff for fix in digest.fixes if fix.diff}
     quoted = [*digest.decisions, *digest.interventions, *digest.corrections, *digest.excerpts]
     found |= {moment.seq: moment.text for moment in quoted if moment.text}
     if digest.goal and digest.goal_seq is not None:
         found[digest.goal_seq] = digest.goal
+    for commit in digest.commits:  # What else is quoted of the same event may be another part of it, or another commit.
+        line = f"[{commit.sha}] {commit.subject}".rstrip()
+        found[commit.seq] = f"{line}\n{found[commit.seq]}" if commit.seq in found else line
     return found
 
 
