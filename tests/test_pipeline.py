@@ -366,8 +366,9 @@ def test_a_file_that_says_it_is_of_1970_is_read_anew_to_its_end(
         {"s1": [line(id="a"), line(id="b")], "s0": [line(id="a")]},
         {"s1": [line(id="a"), line(id="b", of="b")], "s0": [line(id="b"), line(id="a", of="a")]},
         {"s1": [line(id="a"), line(id="b", of="c"), line(id="c")], "s2": [line(id="c", of="a")]},
+        {"s0": [line(id="a", of="b"), line(id="c"), line(id="d")], "s1": [line(id="c", of="d"), line(id="b"), line(id="a")]},
     ],
-    ids=["the later has it", "from each other", "from oneself"],
+    ids=["the later has it", "from each other", "from oneself", "as two of the other's"],
 )
 def test_sessions_with_copies_come_to_rest_with_the_first_sync(
     store: Store,

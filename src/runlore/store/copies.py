@@ -39,7 +39,7 @@ class Place(msgspec.Struct, frozen=True):
             return self.is_copy - other.is_copy
         if self.parent == other.uid or other.parent == self.uid:
             return 1 if self.parent == other.uid else -1
-        return -1 if self.uid < other.uid else 1
+        return -1 if (self.uid, self.at) < (other.uid, other.at) else 1
 
 
 class Copies:
@@ -79,7 +79,8 @@ class Copies:
                 elsewhere.append(origin)
         first = min([*kept, here], key=cmp_to_key(Place.compare))
         if first is not here:
-            self._overtake([*mine, *(place.at for place in kept if place is not first)])
+            # Another event of the same session is no copy of the first: a record may name one, and tell of an original that is the other.
+            self._overtake([*mine, *(place.at for place in kept if place.uid != first.uid)])
             return f"{first.uid}#{first.at[1]}"
         if kept:
             self._overtake(places)
