@@ -47,7 +47,8 @@ class Adapter(JsonLines):
         found = list(super().discover(root))
         stems = {source.path.removesuffix(self.suffix) for source in found}
         for source in found:
-            above = [place for place in map(str, Path(source.path).parents) if place in stems]
+            below_root = (place for place in map(str, Path(source.path).parents) if len(place) > len(str(root)))
+            above = [place for place in below_root if place in stems or _names_session(place)]
             yield msgspec.structs.replace(source, hints=(f"below:{os.path.basename(above[-1])}",)) if above else source
 
     def normalize(self, source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
@@ -68,6 +69,12 @@ class Adapter(JsonLines):
     def resume(self, session: Session) -> list[str] | None:
         """A subagent cannot be taken up."""
         return None if session.relation == "subagent" or not session.source_path else [*self.command, session.source_path]
+
+
+def _names_session(folder: str) -> bool:
+    """Whether a folder has the name that a session's file has: that may be gone, or come later."""
+    time, _, session = os.path.basename(folder).rpartition("_")
+    return len(session) == 36 and time[:4].isdecimal() and "T" in time
 
 
 adapter = Adapter()
