@@ -49,7 +49,7 @@ def cases(store: Store, config: Config, chosen: Filter) -> list[Case]:
                     repo=line.repo,
                     root=roots[line.uid],
                     is_subagent=line.relation == "subagent",
-                    cwd=(line.cwd or "") if line.machine is None else "",
+                    cwd=(line.cwd or "") if line.machine in (None, store.machine) else "",
                     began=line.started_at or "",
                     at=line.ended_at or line.started_at or "",
                     usd=line.usd or 0.0,

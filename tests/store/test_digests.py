@@ -284,3 +284,13 @@ def test_what_is_stale_is_found_without_looking_at_every_session(store: Store, a
     agent.put(line(id="a", text="one"))
     plan = store.rows(f"explain query plan select uid from sessions where {UNCOVERED} and last_seq >= 0")
     assert "sessions_to_digest" in str(plan)
+
+
+def test_a_case_says_in_which_folder_it_began_where_that_is_one_of_this_machine(store: Store, toy: Toy, tmp_path: Path) -> None:
+    for name, machine in (("s1", None), ("s2", "elsewhere")):
+        agent = Agent(store, toy, tmp_path / "toy" / f"{name}.jsonl").write(line(id=name))
+        batch = agent.batch()
+        store.put(msgspec.structs.replace(batch, source=msgspec.structs.replace(batch.source, machine=machine)))
+        store.put_digest(digest_of(store, f"toy:{name}"), NOW)
+    setting = config.Config(home=tmp_path, store=store.url)
+    assert [(case.uid, case.cwd) for case in mining.cases(store, setting, ALL)] == [("toy:s1", "/work/s1"), ("toy:s2", "")]
