@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from runlore.lessons import Lesson
+from runlore.lessons import Lesson, standing
 from runlore.lessons.render import BEGIN, END, block
 from runlore.lessons.standing import LARGEST, NOTES, look, read, spans
 from runlore.model import parse_time
@@ -97,6 +97,18 @@ def test_what_cannot_be_read_changes_nothing_and_a_damaged_note_costs_itself(pla
     with open(home / NOTES, "ab") as notes:
         notes.write(b'{"at": "yesterday", "file": "x"}\n{"at"\n\xff\n')
     assert noted(home) == [("abc",)]
+
+
+def test_of_many_files_those_are_looked_at_that_were_noted_last(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(standing, "MOST", 2)
+    home, files = place.parent, [place / name for name in ("A.md", "B.md", "C.md", "A.md")]
+    for n, file in enumerate(files):
+        put(file, f"abc{n}")
+        look(home, NOW, file)
+    for file in files:
+        put(file, "new")
+    look(home, NOW)
+    assert [(Path(note.file).name, note.lessons) for note in read(home)[len(files) :]] == [("C.md", ("new",)), ("A.md", ("new",))]
 
 
 def test_the_notes_do_not_grow_without_end(place: Path) -> None:

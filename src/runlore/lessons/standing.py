@@ -55,9 +55,11 @@ class Span(msgspec.Struct, frozen=True, kw_only=True):
 def look(home: Path, now: datetime, file: Path | None = None, *, is_coming: bool = False) -> None:
     """Notes what stands in this file, or in all that were noted before, where it is not what was noted last. A file in which lessons are
     about to stand is noted before it is written: killed in between, the next sync looks at it."""
-    known = {note.file: note for note in read(home)}
+    notes = read(home)
+    known = {note.file: note for note in notes}
+    latest = list(dict.fromkeys(note.file for note in reversed(notes)))[:MOST]
     # By the folder's own name: agents know the one that they are in by that, whatever links lead there.
-    for name in [os.path.join(os.path.realpath(file.parent), file.name)] if file else list(known)[-MOST:]:
+    for name in [os.path.join(os.path.realpath(file.parent), file.name)] if file else latest[::-1]:
         last = known.get(name)
         note = _seen(Path(name), last, now)
         was = (last.lessons, last.names) if last else None if is_coming else ((), ())
