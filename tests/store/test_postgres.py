@@ -366,6 +366,19 @@ def test_what_is_taken_back_is_not_sent_to_its_end(store: PostgresStore, monkeyp
     assert store.tombstones() == set()
 
 
+def test_rows_are_sent_also_where_no_thread_is_to_be_had(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    store.db.begin()
+    store.db.copy("tombstones", [(f"toy:{n}", "now") for n in range(1000)])
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        store.db.send_behind()
+    store.db.commit()
+    assert len(store.tombstones()) == 1000
+
+
 def interrupt(*_: object) -> None:
     raise KeyboardInterrupt
 

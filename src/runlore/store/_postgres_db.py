@@ -218,7 +218,11 @@ class Database:
             self._few, self._many, self._later = [], [], []
             # Known before it begins: whoever is interrupted in between has to wait for it.
             self._sending = Sending(lambda is_wanted: self._send(line, few, many, later, is_wanted))
-            self._sending.start()
+            try:
+                self._sending.start()
+            except RuntimeError:  # No thread is to be had.
+                self._sending = None
+                self._send(line, few, many, later)
 
     def _send_rows(self) -> None:
         self.pack()
@@ -363,8 +367,9 @@ class Sending:
         self._thread = threading.Thread(target=self._run, args=(send,), name="runlore-rows", daemon=True)
 
     def start(self) -> None:
-        sys.setswitchinterval(SWITCH_S)
+        """Raises RuntimeError when the system has no thread left."""
         self._thread.start()
+        sys.setswitchinterval(SWITCH_S)
 
     def _run(self, send: Callable[[Callable[[], bool]], None]) -> None:
         try:
