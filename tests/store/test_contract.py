@@ -756,13 +756,11 @@ def test_an_outline_has_every_event_and_what_was_tried_as_it_is(store: Store, ag
         line(id="g", up="f", kind="lifecycle", text="end"),
     )
     store.db.execute("update events set kind = 'of tomorrow' where native_id = 'g'")  # type: ignore[attr-defined]
-    whole = [msgspec.structs.replace(event, payload_ref=None) for event in store.events("toy:s1")[:6]]
-    found = store.outline("toy:s1")
-    assert [found[n] for n in (0, 2, 3, 4)] == [whole[n] for n in (0, 2, 3, 4)]
-    assert [(one.seq, one.kind, one.parent_seq, one.call_id) for one in found[:6]] == [
-        (one.seq, one.kind, one.parent_seq, one.call_id) for one in whole
-    ]
-    assert (found[6].kind, found[6].seq, found[1].summary) == ("lifecycle", 6, None)
+    whole, found = store.events("toy:s1"), store.outline("toy:s1")
+    for place, every in (("seq parent_seq call_id is_error is_sidechain", range(7)), ("kind tool summary files origin", (0, 2, 3, 4))):
+        for name in place.split():
+            assert [getattr(found[n], name) for n in every] == [getattr(whole[n], name) for n in every]
+    assert [(one.kind, one.summary) for one in found[5:]] == [("tool_result", None), ("lifecycle", None)]
     assert store.outline("toy:nobody") == []
 
 

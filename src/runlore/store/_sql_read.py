@@ -6,18 +6,17 @@ import os
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from operator import attrgetter
 from typing import Any
 
 import msgspec
 import zstandard
 
 from ..adapters import Facts, Position, Record, Source
-from ..model import BLOCK, CALL_KINDS, KINDS, Cost, Session, SessionEvent, parse_time, shorten
+from ..model import BLOCK, CALL_KINDS, Cost, Session, SessionEvent, parse_time, shorten
 from ..timeline import Tally
 from . import Resume, SourceState, StreamState, Tail
 from ._sql_list import Lister, _high
-from .pieces import ASIDE, CUT, ERROR, FLAGS, LENGTH, OFFSET, SEGMENT_BYTES, SEQ, SIDECHAIN, SUMMARY, read_row, unpack, unpack_records
+from .pieces import ASIDE, CUT, ERROR, FLAGS, LENGTH, OFFSET, SEGMENT_BYTES, SEQ, SUMMARY, read_briefly, read_row, unpack, unpack_records
 
 EVENT = 'seq, ts, kind, parent_seq, tool, action, flags, exit_code, native_id, call_id, summary, "offset", length, rest'
 _TRIES = ", ".join(repr(kind) for kind in sorted({*CALL_KINDS, "user_msg", "human_intervention", "retry"}))
@@ -96,14 +95,9 @@ class Reader(Lister):
         return events
 
     def outline(self, uid: str) -> list[SessionEvent]:
-        session = self._number(uid)
-        sql = f"select {{}} from events where session = ? and flags & {ASIDE} = 0 and {{}} ({_TELLING})"
-        found = [read_row(uid, row) for row in self._all(sql.format(EVENT, ""), (session,))]
-        for seq, kind, parent, flags, call_id in self._all(sql.format("seq, kind, parent_seq, flags, call_id", "not"), (session,)):
-            known = kind if kind in KINDS else "lifecycle"
-            is_sidechain = bool(flags & SIDECHAIN)
-            found.append(SessionEvent(session_uid=uid, seq=seq, kind=known, parent_seq=parent, is_sidechain=is_sidechain, call_id=call_id))
-        return sorted(found, key=attrgetter("seq"))
+        rest = ", ".join(f"case when {_TELLING} then {name} end" for name in ("tool", "summary", "rest"))
+        sql = f"select seq, kind, parent_seq, flags, call_id, {rest} from events where session = ? and flags & {ASIDE} = 0 order by seq"
+        return [read_briefly(uid, row) for row in self._all(sql, (self._number(uid),))]
 
     def bodies(self, uid: str, first: int = 0, last: int | None = None) -> dict[int, str]:
         session = self._number(uid)

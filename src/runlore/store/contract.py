@@ -273,8 +273,8 @@ class Store(Digests, Provable, Retention, Protocol):
         """The events of a session in order; those copied from elsewhere have an `origin` and no `payload_ref`."""
 
     def outline(self, uid: str) -> list[SessionEvent]:
-        """The same events in less time: prompts, attempts and failures as they are, of all others only their kind, their place and the
-        call that they belong to. A kind of a newer version is `lifecycle`."""
+        """The same events in a third of the time: of each its kind, its place, its call, and whether it is an error; of prompts,
+        attempts and failures also tool, summary, files and origin. A kind of a newer version is `lifecycle`."""
 
     def bodies(self, uid: str, first: int = 0, last: int | None = None) -> dict[int, str]:
         """The bodies of a session's events by seq, copies followed to where they happened."""

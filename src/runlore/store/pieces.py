@@ -152,6 +152,18 @@ def read_row(uid: str, row: Sequence[Any], ref: str | None = None) -> SessionEve
         return event
 
 
+def read_briefly(uid: str, row: Sequence[Any]) -> SessionEvent:
+    """The event of (seq, kind, parent, flags, call id, tool, summary, rest), as an outline has it: without times, and most without the
+    last three. A kind of a newer version is `lifecycle`."""
+    seq, kind, parent, flags, call_id, tool, summary, blob = row
+    rest = _decode_rest(blob) if blob is not None else None
+    return SessionEvent(
+        session_uid=uid, seq=seq, kind=kind if kind in KINDS else "lifecycle", parent_seq=parent, is_sidechain=bool(flags & SIDECHAIN),
+        is_error=bool(flags & ERROR), call_id=call_id, tool=tool, summary=summary, files=rest.files if rest else (),
+        origin=rest.origin if rest else None,
+    )  # fmt: skip
+
+
 def segment_event(row: Sequence[Any]) -> SegmentEvent:
     """What a search asks of a row: (seq, kind, ts, tool, whether it is an error, rest or None, offset, length)."""
     seq, kind, ts, tool, is_error, rest, offset, length = row
