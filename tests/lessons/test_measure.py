@@ -135,7 +135,7 @@ def test_work_that_moves_to_where_the_error_is_rare_is_no_effect(way: Way) -> No
     assert fleet.recurs.before / fleet.recurs.before_of > 2 * fleet.recurs.expected  # As it was, and as it would be with the work of after.
 
 
-def test_what_goes_by_itself_in_the_course_of_years_is_no_effect(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_goes_by_itself_in_the_course_of_years_is_seldom_taken_for_an_effect(monkeypatch: pytest.MonkeyPatch) -> None:
     rates = (0.1, 0.2, 0.4, 0.6)
     fleets = [Fleet("start", seed, rate=rates[seed % 4], left=1, earlier=1_000, later=600, drifts=1) for seed in range(40)]
 
@@ -143,7 +143,7 @@ def test_what_goes_by_itself_in_the_course_of_years_is_no_effect(monkeypatch: py
         return sum(one.verdict in ("effective", "harmful") for one in found if one)
 
     found = [fleet.judged(600) for fleet in fleets]
-    assert wrong(found) <= 4
+    assert wrong(found) <= 4  # Drift is made smaller, and not taken out: 5.5 % on seeds that nothing was chosen by.
     assert {(one.told, one.recurs.before_of, one.recurs.after_of) for one in found if one} == {(600, compare.NEAREST, compare.NEAREST)}
     monkeypatch.setattr(compare, "NEAREST", 10_000)
     assert wrong([fleet.judged(600) for fleet in fleets]) >= 20
