@@ -31,7 +31,7 @@ class Terms(Summer):
     def _drop_models(self) -> None:
         """Drops those that no call has any more. What they are called is told by transcripts, as anything else in them."""
         self._numbers.clear()
-        self.db.execute("delete from models where not exists (select 1 from calls where made_by = number)")
+        self.db.execute("delete from models where number not in (select made_by from calls)")
 
     def _number_in(self, table: str, names: tuple[str, ...], values: tuple[Any, ...], sign: int = 1) -> int:
         number = self._numbers.get((table, *values))
