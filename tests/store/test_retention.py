@@ -198,6 +198,22 @@ def test_what_has_no_source_cannot_be_brought_back(store: Store, agent: Agent) -
     assert session.last_seq == 3
 
 
+def test_what_was_not_evicted_is_not_brought_back(store: Store, agent: Agent) -> None:
+    (state,) = store.sources().values()
+    assert store.bring_back(["toy:s1", "toy:unknown"]) == []
+    assert store.sources()[state.source.path].adapter_version == state.adapter_version != DAMAGED
+
+
+def test_written_anew_a_store_of_which_most_has_left_takes_no_more_and_says_the_same(store: Store, agent: Agent) -> None:
+    cover(store)
+    store.evict(["toy:s1"], NOW)
+    store.shrink()
+    used, told = store.used_bytes(), store.events("toy:s1")
+    store.shrink(most_left=True)
+    assert store.used_bytes() <= used
+    assert store.events("toy:s1") == told
+
+
 def test_a_session_that_another_refers_to_is_known(store: Store, agent: Agent, toy: Toy, tmp_path: Path) -> None:
     fork = Agent(store, toy, tmp_path / "root" / "s2.jsonl")
     fork.put(line(id="a", text="find the bug in parseHttpUrl"), line(id="z", up="a", text="another way"))

@@ -117,7 +117,8 @@ class Chosen:
                 manifest = write_manifest(setting.home, lines, manifest)  # First: killed in between, what has left is in it.
                 store.drop_records([bulk.source for bulk in now.bulks])
                 let_go(store, [weight.uid for weight in now.sessions])
-                store.shrink()  # A server's files are as large as before until then.
+                # A server's files are as large as before until then.
+                store.shrink(most_left=store.used_bytes() * 2 < before)
                 if bodies := sum(weight.body_bytes for weight in now.sessions):
                     factor = max(1.0, (now.used - sum(bulk.size for bulk in now.bulks) - store.used_bytes()) / bodies)
                 known = {weight.uid for weight in plan.sessions}, {bulk.source for bulk in plan.bulks}
@@ -231,4 +232,5 @@ def report(plan: retain.Plan, manifest: Path | None, names: dict[str, str], is_j
     for reason, number in plan.stays.items():
         note(f"{count(number, 'session')} {'stays' if number == 1 else 'stay'}: {reason}")
     if plan.is_short:
-        note(f"that is not enough for {size(plan.goal or 0)}: nothing else may leave")
+        rest = f"; what is kept of every session, its digest, calls and numbers, is among the {size(plan.used - plan.freed)} that stay"
+        note(f"that is not enough for {size(plan.goal or 0)}: nothing else may leave{rest if is_done else ''}")

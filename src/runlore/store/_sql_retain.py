@@ -33,7 +33,7 @@ class Evictor(Forgetter):
         """See `Store`."""
 
     @abstractmethod
-    def shrink(self) -> None:
+    def shrink(self, *, most_left: bool = False) -> None:
         """See `Store`."""
 
     def evicted(self) -> set[str]:
@@ -190,6 +190,8 @@ class Evictor(Forgetter):
         with self.transaction():
             for uid in uids:
                 session = self._number(uid)
+                if session is None or not self._is_evicted(session):
+                    continue  # Nothing is missing: derived again, it could only become less.
                 sources = self._all(
                     "select distinct q.number, q.missing_at from streams s join sources q on q.number = s.source"
                     " where s.session = ? and s.hash != x''",

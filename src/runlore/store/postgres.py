@@ -259,7 +259,7 @@ class PostgresStore(PostgresTaker, Evictor):
     def used_bytes(self) -> int:
         return self._file_bytes()
 
-    def shrink(self) -> None:
+    def shrink(self, *, most_left: bool = False) -> None:
         self.purge()
 
     def purge(self) -> None:

@@ -81,10 +81,11 @@ class Retention(Protocol):
         known as it was; the batches are those of a new source. What is in both is not kept twice."""
 
     def bring_back(self, uids: Sequence[str]) -> list[str]:
-        """Marks the sources of these, so that the next sync derives what was evicted again. Those of them whose sources are there."""
+        """Marks the sources of these, so that the next sync derives what was evicted again. Those of them that were, and whose sources are
+        there."""
 
-    def shrink(self) -> None:
-        """Gives back the room of what was dropped."""
+    def shrink(self, *, most_left: bool = False) -> None:
+        """Gives back the room of what was dropped; where most of what was there has left, also what lies between the rest."""
 
     def mark(self, uid: str, marks: Marks) -> None:
         """What people say of a session from now on."""

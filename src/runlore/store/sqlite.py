@@ -87,10 +87,10 @@ class SqliteStore(SqliteFile, SqliteChecker, Evictor):
     def used_bytes(self) -> int:
         return int((self.db.pragma("page_count") - self.db.pragma("freelist_count")) * self.db.pragma("page_size"))
 
-    def shrink(self) -> None:
+    def shrink(self, *, most_left: bool = False) -> None:
         try:
             self.db.execute("insert into search(search) values ('optimize')")
-            if self.db.pragma("freelist_count") * 2 > self.db.pragma("page_count"):
+            if most_left or self.db.pragma("freelist_count") * 2 > self.db.pragma("page_count"):
                 with suppress(apsw.Error):  # On a disk that is nearly full there is no room for it. What follows needs less.
                     self._write_anew()  # Less stays than has left: into pages that are full.
             list(self.db.execute("pragma incremental_vacuum"))  # It gives back a page for each row that it is asked for.
