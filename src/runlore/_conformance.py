@@ -394,7 +394,8 @@ def last_message(trial: Trial, text: str) -> tuple[int, int, Path]:
     before = sizes(trial.folder)
     trial.append(text)
     grown = {path: size for path, size in sizes(trial.folder).items() if size > before.get(path, 0) and path in before}
-    holding = [path for path in grown if text.encode()[:5] in (trial.folder / path).read_bytes()[before[path] :]]
+    there = (path for path in grown if (trial.folder / path).exists())
+    holding = [path for path in there if text.encode()[:5] in (trial.folder / path).read_bytes()[before[path] :]]
     if not holding:
         raise Skipped("no file holds the text of a message at its end")
     return before[holding[0]], grown[holding[0]], holding[0]
@@ -405,7 +406,11 @@ def files(folder: Path) -> list[Path]:
 
 
 def sizes(folder: Path) -> dict[Path, int]:
-    return {path: (folder / path).stat().st_size for path in files(folder)}
+    found = {}
+    for path in files(folder):
+        with suppress(FileNotFoundError):  # A database tidied up behind a reader.
+            found[path] = (folder / path).stat().st_size
+    return found
 
 
 def digest_of(folder: Path) -> str:
