@@ -1,7 +1,8 @@
 """What people said: what they asked for first, and where they had to reject or redirect what was done.
 
-Only words at the beginning of a message decide, and only whole ones: "no" is a rejection, "now" is not. What an agent puts into a prompt
-by itself is told apart by its adapter; templates, commands and greetings are told apart here.
+Only words at the beginning of a message decide, and only whole ones: "no" is a rejection, "now" is not. The words are English ones; who
+stops the agent and then tells it something else is heard in any language. What an agent puts into a prompt by itself is told apart by its
+adapter; templates, commands and greetings are told apart here.
 """
 
 from __future__ import annotations
