@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import random
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import msgspec
 import pytest
 
-from runlore._findings import Covers, Fix, Moment, Ran
+from runlore._findings import Covers, Fix, Moment, Ran, Told
 from runlore.lessons import Lesson, compare
 from runlore.lessons.compare import difference
 from runlore.lessons.deliver import Delivered
@@ -193,6 +193,25 @@ def test_a_session_where_none_was_before_has_nothing_to_be_compared_with(place: 
     more = [msgspec.structs.replace(note, agent="other", session=f"toy:{note.session}") for note in notes]
     alone, both = judged(lesson, cases, notes), judged(lesson, [*cases, *others], [*notes, *more])
     assert (both.told, both.recurs) == (2 * alone.told, alone.recurs)
+
+
+def test_who_asked_first_may_have_begun_long_before() -> None:
+    fleet = Fleet("asked early", 3, rate=0.4, left=1, earlier=100, later=100)
+    expected = fleet.judged(100)
+    first = min((case for case in fleet.later if case.digest.told), key=lambda case: case.at)
+    later = [msgspec.structs.replace(case, began=fleet.before[0].began) if case is first else case for case in fleet.later]
+    assert effects([fleet.lesson], by_asking(later), [*fleet.before, *later]) == [expected]
+
+
+def test_a_session_with_a_wrong_clock_does_not_make_all_others_later_ones() -> None:
+    fleet = Fleet("asked early", 3, rate=0.4, left=1, earlier=100, later=100)
+    wrong = datetime(1970, 1, 1, tzinfo=UTC)
+    digest = msgspec.structs.replace(fleet.later[5].digest, told=(Told(lesson="abc", seq=10, at=wrong),))
+    strange = msgspec.structs.replace(fleet.later[5], uid="toy:strange", began=format_time(wrong), digest=digest)
+    every = [*fleet.before, *fleet.later, strange]
+    [found] = effects([fleet.lesson], by_asking(every), every)
+    # But for the session that completed the evidence, and the one with which the lesson was made.
+    assert (found.verdict, found.recurs.before_of, found.recurs.after_of) == ("no effect seen", 98, 100)
 
 
 def test_what_was_never_told_has_no_effect_to_tell() -> None:

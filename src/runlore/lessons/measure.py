@@ -8,7 +8,7 @@ whether they did or not (design/2026-11-16-effect.md).
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Literal
 
 import msgspec
@@ -72,8 +72,10 @@ def _effect(lesson: Lesson, tellings: Sequence[Telling], work: Sequence[Case]) -
     places = {(case.agent, case.repo) for case in work}
     there = {(agent, repo) for agent, repo in places if lesson.fits(agent=agent, repo=repo or "")}
     fitting = [case for case in work if (case.agent, case.repo) in there]
-    told = _Told(tellings, fitting)
-    before = [case for case in _before(tellings, fitting) if case.uid not in told]
+    # Nobody was told it before it was made: then a clock is wrong, and would make all that happened since later.
+    times = {telling: max(format_time(telling.at), lesson.made_at) for telling in tellings}
+    told = _Told(times, fitting)
+    before = [case for case in _before(times, fitting) if case.uid not in told]
     came = {case.uid for case in fitting if recurred(lesson, case)}
     had_to = came if lesson.fingerprint else {case.uid for case in fitting if has_failed(lesson, case)}
     met_before, met_after = ([case for case in cases if case.uid in had_to] for cases in (before, told.any_way))
@@ -98,11 +100,10 @@ def _effect(lesson: Lesson, tellings: Sequence[Telling], work: Sequence[Case]) -
     )
 
 
-def _before(tellings: Iterable[Telling], fitting: Iterable[Case]) -> list[Case]:
+def _before(times: Mapping[Telling, str], fitting: Iterable[Case]) -> list[Case]:
     """Sessions that were over when one of their repository was first told it; where none was, when any was."""
     firsts: dict[str, str] = {}
-    for telling in tellings:
-        at = format_time(telling.at)  # As text, as cases have it: there are many, and each is compared for each lesson.
+    for telling, at in times.items():  # As text, as cases have it: there are many, and each is compared for each lesson.
         firsts[telling.repo] = min(at, firsts.get(telling.repo, at))
     first = min(firsts.values())
     return [case for case in fitting if case.at < firsts.get(case.repo or "", first)]
@@ -111,13 +112,14 @@ def _before(tellings: Iterable[Telling], fitting: Iterable[Case]) -> list[Case]:
 class _Told:
     """The sessions that were told a lesson, and which of them are compared."""
 
-    def __init__(self, tellings: Iterable[Telling], fitting: Sequence[Case]) -> None:
+    def __init__(self, times: Mapping[Telling, str], fitting: Sequence[Case]) -> None:
         self.uids: dict[Way, set[str]] = {"start": set(), "file": set(), "fail": set(), "asked": set()}
         self.asked_seq: dict[str, int] = {}
-        for telling in tellings:
+        self._asked_at: dict[str, str] = {}
+        for telling, at in times.items():
             self.uids[telling.way].add(telling.uid)
             if telling.way == "asked":
-                self.asked_seq[telling.uid] = telling.seq
+                self.asked_seq[telling.uid], self._asked_at[telling.uid] = telling.seq, at
         at_start, on_failure = self.uids["start"] | self.uids["file"], self.uids["fail"]
         told: dict[Compared, set[str]] = {"told at start": at_start, "told on failure": on_failure, "could ask": self.uids["asked"]}
         groups = {name: [case for case in fitting if case.uid in uids] for name, uids in told.items()}
@@ -138,10 +140,11 @@ class _Told:
         return uid in self._after
 
     def _could_ask(self, fitting: Iterable[Case]) -> list[Case]:
-        """Without the first that asked: it is looked at because it did."""
+        """Those that began since the first asked. Without that: it is looked at because it did."""
         since: dict[str, str] = {}
-        for case in (case for case in self.asked if case.began):
-            since[case.agent] = min(case.began, since.get(case.agent, case.began))
+        for case in self.asked:
+            at = self._asked_at[case.uid]
+            since[case.agent] = min(at, since.get(case.agent, at))
         return [case for case in fitting if case.agent in since and case.began > since[case.agent]]
 
 
