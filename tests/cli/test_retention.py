@@ -213,6 +213,7 @@ def test_file_knows_what_an_evicted_session_did(run: Run, covered: Path) -> None
     assert [one["uid"] for one in before["sessions"]] == ["toy:alpha"]
     assert sum(before["sessions"][0]["actions"].values()) == 3
     run("evict", "alpha", "--yes", "--force-unanalyzed")
+    assert "(evicted) Fix the build" in run("file", "*/main.py").stdout
     after = json.loads(run("file", "*/main.py", "--json").stdout)
     assert after["sessions"][0].pop("evicted_at")
     assert before["sessions"][0].pop("evicted_at") is None

@@ -25,7 +25,8 @@ def render(digest: Digest, cwd: str | None = None) -> Iterator[str]:
     yield from _line("took", f"{duration(digest.active_s)} of work, {duration(digest.wall_s)} from first to last" if digest.wall_s else "")
     yield from _line("did", ", ".join(f"{number} × {one_line(tool)}" for tool, number in _most(digest.tools)))
     for name, files in (("edited", digest.files_edited), ("created", digest.files_created), ("read", digest.files_read)):
-        yield from _list(name, [one_line(path.removeprefix(inside)) for path in files], digest.cut.get(f"files_{name}", 0))
+        told = dict.fromkeys(one_line(path.removeprefix(inside)) for path in files)  # An agent may name a file in two ways.
+        yield from _list(name, list(told), digest.cut.get(f"files_{name}", 0))
     yield from _list("ran", [_ran(run) for run in digest.commands], digest.cut.get("commands", 0))
     yield from _list("tested", [_tested(run) for run in digest.tests], digest.cut.get("tests", 0))
     yield from _list("committed", [f"{commit.sha} {one_line(commit.subject)}" for commit in digest.commits], 0)

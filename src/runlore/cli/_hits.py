@@ -13,7 +13,7 @@ import msgspec
 
 from ..search import EventHit
 from ..store import SessionLine
-from ._out import cells, clean, fit, one_line, paint, screen, wrap
+from ._out import cells, clean, fit, one_line, paint, screen, title_of, wrap
 from ._words import ago
 
 OPEN, CLOSE = "\ufff9", "\ufffb"
@@ -32,7 +32,7 @@ def heads(lines: Sequence[SessionLine], names: Sequence[str]) -> list[str]:
     width = screen()[0]
     found = []
     for line, name in zip(lines, names, strict=True):
-        parts = [name, line.agent, when(line.ended_at), fit(repo(line), width // 6) if width >= WIDE else "", one_line(line.title) or "-"]
+        parts = [name, line.agent, when(line.ended_at), fit(repo(line), width // 6) if width >= WIDE else "", title_of(line)]
         found.append(paint(fit("  ".join(part for part in parts if part), width), "bold"))
     return found
 

@@ -23,6 +23,8 @@ TYPE_CHECKING = False  # As in `typing`, which is not imported for this alone.
 if TYPE_CHECKING:
     from typing import Any
 
+    from ..store import SessionLine
+
 _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 
 
@@ -192,6 +194,11 @@ class Column:
         if self.right:
             return [value.rjust(width) for value in everything]
         return [value.ljust(width) for value in everything] if self.is_plain else [pad(value, width) for value in everything]
+
+
+def title_of(line: SessionLine) -> str:
+    """The title of a session as lists have it: also that little more is kept of it than this."""
+    return f"{'(evicted) ' if line.evicted_at else ''}{one_line(line.title) or '-'}"
 
 
 def table(columns: list[Column], least: int = 32) -> list[str]:

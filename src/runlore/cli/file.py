@@ -19,7 +19,7 @@ from ..store import Store
 from . import _click as click
 from ._hits import repo, session_data, when
 from ._options import as_json_list, is_paged, no_pager, open_store, skipped
-from ._out import Column, fit, note, one_line, page, paint, screen, table, write_json
+from ._out import Column, fit, note, one_line, page, paint, screen, table, title_of, write_json
 from ._words import count
 
 LEAST = 12
@@ -87,7 +87,7 @@ def as_table(store: Store, answer: trace.FileAnswer) -> list[str]:
         columns.insert(5, Column("OTHER", others, right=True, leaves=1))
     if len({file for found in answer.found for file in found.files}) > 1:
         columns.append(Column("FILE", [place(found) for found in answer.found], leaves=4))
-    head, *rows = table([*columns, Column("TITLE", [one_line(session.title) or "-" for session in sessions])], least=LEAST)
+    head, *rows = table([*columns, Column("TITLE", [title_of(session) for session in sessions])], least=LEAST)
     return [paint(head, "dim"), *rows]
 
 

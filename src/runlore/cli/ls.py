@@ -13,7 +13,7 @@ from ..errors import NotFound
 from ..store import Filter
 from . import _click as click
 from ._options import as_json_list, filters, is_paged, no_pager, open_soon, skipped
-from ._out import Column, note, one_line, page, paint, screen, table, warn, write_json
+from ._out import Column, note, one_line, page, paint, screen, table, title_of, warn, write_json
 from ._words import ago, brief, count, short
 
 TYPE_CHECKING = False  # As in `typing`, which is not imported for this alone.
@@ -94,7 +94,7 @@ def as_table(store: Store, lines: list[SessionLine], *, is_whole: bool = False) 
         Column("TOKENS", [short(tokens(line)) for line in lines], right=True, leaves=2),
         *money(lines),
         Column("REPO", repos, most=max(12, screen()[0] // 6), leaves=6),
-        Column("TITLE", [f"{'(evicted) ' if line.evicted_at else ''}{one_line(line.title) or '-'}" for line in lines]),
+        Column("TITLE", [title_of(line) for line in lines]),
     ]
     head, *rows = table(columns)
     return [paint(head, "dim"), *rows]
