@@ -36,16 +36,17 @@ def _remember(store: Store, uid: str) -> None:
     before = (digest.before or digest) if session.evicted_at is not None else None
     new = [event for event in events if not (before and before.knows(event.seq))]
     files = [*(before.touched if before else ()), *touched(store, new, session.cwd)]
-    latest = {id(file) for file in sorted(files, key=lambda file: -file.last_seq)[:MOST_TOUCHED]}
+    latest = sorted(range(len(files)), key=lambda n: -files[n].last_seq)[:MOST_TOUCHED]
     secrets = secrets_of(store, uid, is_evicted=session.evicted_at is not None)
+    cut = {CUT + kind: seen.cut for kind, seen in secrets.items()} | {"touched": len(files) - len(latest)}
     known = msgspec.structs.replace(
         digest,
         dead_ends=dead_ends_now(store, session),  # It may be one of older rules, or of fewer events.
         waste={},
         secrets={kind: tuple(seen.hashes) for kind, seen in secrets.items()},
         secrets_at={kind: seen.first for kind, seen in secrets.items()},
-        touched=tuple(file for file in files if id(file) in latest),
-        cut=digest.cut | {CUT + kind: seen.cut for kind, seen in secrets.items() if seen.cut},
+        touched=tuple(files[n] for n in sorted(latest)),
+        cut=digest.cut | {name: count for name, count in cut.items() if count},
         ends=tuple(ends.values()),
         before=None,
     )

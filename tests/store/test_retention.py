@@ -11,6 +11,8 @@ import apsw
 import msgspec
 import pytest
 
+from runlore import evicting
+from runlore import leaks as leaks_module
 from runlore.adapters import Source
 from runlore.evicting import let_go
 from runlore.leaks import leaks
@@ -123,6 +125,26 @@ def test_of_a_quoted_event_only_what_is_known_nowhere_else_is_left_and_it_says_w
     goal, error, last = store.events("toy:s1")
     assert (goal.summary, error.summary, error.is_error) == ("find the bug", "TypeError: 'NoneType' object", True)
     assert last.summary == "found it"
+
+
+def test_of_very_many_files_and_secrets_the_digest_says_how_many_more_there_were(
+    store: Store, toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(evicting, "MOST_TOUCHED", 2)
+    monkeypatch.setattr(leaks_module, "MOST_SECRETS", 3)
+    token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+    Agent(store, toy, tmp_path / "root" / "s1.jsonl").put(
+        *(line(id=f"a{n}", text=f"{n}.py {token}", kind="edit", call=f"c{n}", files=[f"{n}.py"], at=n) for n in range(5))
+    )
+    [before] = leaks(store, Filter())
+    cover(store)
+    let_go(store, ["toy:s1"])
+    digest = store.digest("toy:s1")
+    assert digest is not None
+    assert [touched.path for touched in digest.touched] == ["/work/s1/3.py", "/work/s1/4.py"]
+    assert digest.cut == {"touched": 3, "secrets: github": 2}
+    [after] = leaks(store, Filter())
+    assert (after.count, after.hashes, after.events) == (before.count, before.hashes, before.events) == (5, before.hashes, (0, 1, 2, 3, 4))
 
 
 def test_every_commit_of_an_event_is_found_whatever_else_is_quoted_of_it(store: Store, agent: Agent) -> None:
