@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -687,6 +688,19 @@ def test_a_model_that_another_process_forgot_has_its_name_when_it_is_used_again(
         bill(Agent(other, toy, agent.file.with_name("s3.jsonl")), call("k3", session="s3", model="new-1"))
     bill(another, call("k2", session="s2", model="seldom-1"))
     assert {one.keys[0] for one in store.sum_calls(["model"], CallFilter())} == {"seldom-1", "new-1"}
+
+
+def test_models_without_end_take_no_longer_each(toy: Toy, tmp_path: Path) -> None:
+    steps = []
+    for number in (200, 400):
+        with closing(open_store(str(tmp_path / f"{number}.db"))) as store:
+            agent = Agent(store, toy, tmp_path / str(number) / "s1.jsonl")
+            ticks = count()
+            store.db.set_progress_handler(lambda ticks=ticks: bool(next(ticks) < 0), 100)  # type: ignore[attr-defined]
+            bill(agent, *(call(f"k{n}", model=f"strange-{n}\0") for n in range(number)))
+            steps.append(next(ticks))
+            assert len(store.sum_calls(["model"], CallFilter())) == number
+    assert steps[1] < 3 * steps[0]
 
 
 def test_sums_are_exact_beyond_64_bits(store: Store, agent: Agent) -> None:

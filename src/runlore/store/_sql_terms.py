@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from ._sql import plain
 from ._sql_sums import Summer
 
 MODEL = ("provider", "model", "tier", "region")
@@ -14,8 +15,8 @@ TARIFF = ("basis", "price_source", "price_since", "price_match", "price_name", "
 class Terms(Summer):
     """The part of a store that gives these numbers."""
 
-    _numbers: dict[tuple[Any, ...], int]
-    """By table and values, those that were asked for in the open transaction: another process may drop them after it."""
+    _numbers: dict[str, dict[tuple[Any, ...], int]]
+    """By table and values, as they are in the open transaction: another process may drop some after it."""
 
     def _model(self, values: Iterable[Any]) -> int:
         return self._number_in("models", MODEL, tuple(values))
@@ -34,16 +35,20 @@ class Terms(Summer):
         self.db.execute("delete from models where number not in (select made_by from calls)")
 
     def _number_in(self, table: str, names: tuple[str, ...], values: tuple[Any, ...], sign: int = 1) -> int:
-        number = self._numbers.get((table, *values))
+        known = self._numbers.get(table)
+        if known is None:
+            known = self._numbers[table] = self._all_in(table, names)
+        number = known.get(values)
         if number is None:
-            number = self._numbers[table, *values] = self._find_or_add(table, names, values, sign)
+            values = tuple(plain(value) if isinstance(value, str) else value for value in values)
+            number = known.get(values)
+        if number is None:
+            most, least = self._one(f"select (select max(number) from {table}), (select min(number) from {table})")
+            number = known[values] = sign * (max(most or 0, -(least or 0)) + 1)
+            marks = ", ".join("?" * len(names))
+            self.db.execute(f"insert into {table} (number, {', '.join(names)}) values (?, {marks})", (number, *values))
         return number
 
-    def _find_or_add(self, table: str, names: tuple[str, ...], values: tuple[Any, ...], sign: int) -> int:
-        columns, marks = ", ".join(names), ", ".join("?" * len(names))
-        found = self._one(f"select number from {table} where ({columns}) is not distinct from ({marks}) limit 1", values)
-        if found is not None:
-            return int(found[0])
-        (number,) = self._one(f"select {sign} * (coalesce(max(abs(number)), 0) + 1) from {table}")
-        self.db.execute(f"insert into {table} (number, {columns}) values (?, {marks})", (number, *values))
-        return int(number)
+    def _all_in(self, table: str, names: tuple[str, ...]) -> dict[tuple[Any, ...], int]:
+        """Few. But a strange transcript may name another model with every call, and looking for each of them would take hours."""
+        return {tuple(values): number for number, *values in self._all(f"select number, {', '.join(names)} from {table}")}

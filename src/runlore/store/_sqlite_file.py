@@ -34,7 +34,7 @@ class SqliteFile(SqliteLister, Summer):
         self._again: dict[int, Any] = {}
         self._to_sum = set()
         self._to_charge: dict[int, Any] = {}
-        self._numbers: dict[tuple[Any, ...], int] = {}
+        self._numbers: dict[str, dict[tuple[Any, ...], int]] = {}
         self._depth = 0
         try:
             if not read_only:

@@ -55,7 +55,7 @@ class PostgresStore(PostgresTaker, Evictor):
         self._again: dict[int, Again] = {}
         self._to_sum: set[int] = set()
         self._to_charge: dict[int, dict[str, tuple[int, ...]] | None] = {}
-        self._numbers: dict[tuple[Any, ...], int] = {}
+        self._numbers: dict[str, dict[tuple[Any, ...], int]] = {}
         self._depth = 0
         self._parts: set[str] | None = None
         self._emptied: set[int] = set()
@@ -215,9 +215,9 @@ class PostgresStore(PostgresTaker, Evictor):
         self._parts = None
 
     # ── the ledger ───────────────────────────────────────────────────────────────────────────────────────────────────
-    def _find_or_add(self, table: str, names: tuple[str, ...], values: tuple[Any, ...], sign: int) -> int:
+    def _all_in(self, table: str, names: tuple[str, ...]) -> dict[tuple[Any, ...], int]:
         self._lock_for_writing()  # So nobody else gives the same number, or drops it.
-        return super()._find_or_add(table, names, values, sign)
+        return super()._all_in(table, names)
 
     # ── digests ──────────────────────────────────────────────────────────────────────────────────────────────────────
     def drop_digests(self, uids: Sequence[str]) -> None:
