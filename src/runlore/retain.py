@@ -19,6 +19,10 @@ from .store.retention import Bulk, Weight
 PINNED, UNANALYZED, REFERRED = "pinned", "not analyzed yet", "referred to by another session"
 
 
+KEPT = 10
+"""One part in so many stays of a store when all text has left: digests, calls and numbers (bench/evict.py)."""
+
+
 class Plan(msgspec.Struct, kw_only=True):
     """What is to leave. Sizes are estimates: rows and words of a session share pages with others."""
 
@@ -101,6 +105,7 @@ def by_policy(
             if weight.uid not in leaving:
                 leave(weight)
     plan.stays = dict(stays)
+    plan.freed = min(plan.freed, used - used // KEPT)
     return plan
 
 
@@ -120,6 +125,7 @@ def by_name(weights: Sequence[Weight], bulks: Sequence[Bulk], uids: Iterable[str
             plan.sessions.append(weight)
             plan.freed += scale.of(weight) + scale.records.get(weight.uid, 0)
     plan.stays = dict(stays)
+    plan.freed = min(plan.freed, used - used // KEPT)
     return plan
 
 

@@ -249,6 +249,14 @@ def test_over_the_hard_budget_a_sync_takes_nothing_in_and_says_so(run: Run, stor
     assert len(json.loads(run("show", "alpha", "--json").stdout)["events"]) == 7
 
 
+def test_evict_makes_room_where_only_a_hard_budget_is_set(run: Run, covered: Path) -> None:
+    (config.load().home / "config.toml").write_text('[retain]\nhard = "10 kB"\n')
+    result = run("evict")
+    assert result.exit_code == 0
+    assert "the text of 2 sessions" in result.stderr
+    assert "not enough for 9" in result.stderr
+
+
 def test_marks_are_shown_chosen_by_and_taken_back(run: Run, stored: Path) -> None:
     assert "pinned #hard" in run("mark", "alpha", "--pin", "--tag", "hard", "--name", "The build", "--note", "ask  Ada").stdout
     assert json.loads(run("mark", "alpha", "--json").stdout) == {

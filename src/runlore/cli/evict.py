@@ -76,7 +76,7 @@ def command(
             raise NotFound(query.EMPTY)
         uids = [query.resolve(store, name) for name in sessions]
         if not is_back:
-            chosen = Chosen(uids, soft or setting.retain.soft_bytes, days or setting.retain.max_age_days, is_forced)
+            chosen = Chosen(uids, soft or budget(setting.retain), days or setting.retain.max_age_days, is_forced)
             plan = chosen.plan(store)
             names = naming.names(store, [weight.uid for weight in named(plan)])
     if is_back:
@@ -84,6 +84,13 @@ def command(
         return
     left = chosen.carry_out(setting, plan) if yes else None
     report(plan, left, names, is_json)
+
+
+def budget(retain: config.Retain) -> int | None:
+    """What the store may take up by the configuration. Where only a hard budget is set a tenth of it is made free: at the budget itself the
+    next sync would stop again."""
+    hard = retain.hard_bytes
+    return retain.soft_bytes if retain.soft_bytes is not None or hard is None else hard * 9 // 10
 
 
 class Chosen:
