@@ -23,7 +23,8 @@ from runlore.adapters import Facts, Normalized, Position, Record, Source
 from runlore.config import Config, Exclude, ExtraRoot, Redact, SourceConfig
 from runlore.errors import ReadError, StoreBusy, StoreError
 from runlore.model import BLOCK
-from runlore.store import Filter, Store, open_store
+from runlore.store import CallFilter, Filter, Store, open_store
+from tests.ledgers import Paid
 from tests.toy import Toy, line
 
 
@@ -573,6 +574,23 @@ def test_secrets_are_out_before_anything_is_stored(store: Store, sync: Callable[
     assert "[redacted:" in held
     database = Path(store.url)
     assert all(secret.encode() not in file.read_bytes() for file in database.parent.glob(database.name + "*"))
+
+
+def test_a_secret_in_the_place_of_a_model_is_in_no_ledger(
+    store: Store, sync: Callable[..., pipeline.Report], root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paid = Paid()
+    monkeypatch.setattr("runlore.adapters.get", lambda _: paid)
+    secrets = [f"ghp_{letter}1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8" for letter in "ab"]
+    # One of the two counts, the other is its copy.
+    append(root / "s1.jsonl", *(line(id=f"n{n}", msg="m", tokens=n + 1, model=secret) for n, secret in enumerate(secrets)))
+    append(root / "s2.jsonl", line(id="z", tokens=1, model="acme-12345678"))
+    sync()
+    sync(config={"redact": Redact(rules=[{"name": "acme", "pattern": "acme-[0-9]{8}"}])})
+    assert sorted(str(one.keys[0])[:14] for one in store.sum_calls(["model"], CallFilter())) == ["[redacted:acme", "[redacted:gith"]
+    assert store.wrong_sums() == []
+    held = b"".join(file.read_bytes() for file in Path(store.url).parent.glob(Path(store.url).name + "*"))
+    assert not [word for word in (*secrets, "acme-12345678") if word.encode() in held]
 
 
 def test_a_key_that_a_change_takes_apart_is_out_too(store: Store, config: Config, tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from .adapters import Adapter, Facts, Normalized, Position, Record, Source
 from .config import Config, Quality, make_home
 from .errors import ReadError
 from .ledger import merge
-from .model import SUMMARY_LENGTH, Digest, Session, SessionEvent, shorten
+from .model import SUMMARY_LENGTH, Call, Digest, Session, SessionEvent, shorten
 from .redact import Redactor, load_key, rules_from_config, without_noted
 from .store import Batch, Kept, Piece, Resume, StreamState
 from .store.pieces import (
@@ -39,6 +39,9 @@ from .timeline import PAUSE, Tally
 
 BATCH_BYTES = 8 * 1024 * 1024
 """How much of a source is taken at a time. Memory is a small multiple of it in each process; a larger one is not faster."""
+
+CALL_WORDS = ("provider", "model", "tier", "region", "request_id")
+"""What a call says in words, but for what it is known by."""
 
 EMPTY = b"\0"
 """The content hash of nothing. Not b"", which marks a block without a reading of its own."""
@@ -154,7 +157,7 @@ class Preparer:
             skips=normalized.skips,
             size=position.offset - since.offset,
             is_gone=job.kept is not None,
-            calls=_calls(job.source.agent, normalized),
+            calls=self._clean_calls(_calls(job.source.agent, normalized)) if clean else _calls(job.source.agent, normalized),
         )
         return Result(batch=batch, more=more, redacted={kind: n for kind, n in found.items() if n})
 
@@ -283,6 +286,16 @@ class Preparer:
             records, more = _take(lines, BATCH_BYTES)
             carry = adapter.normalize(source, records, carry).carry
         return carry and self._clean_carry(carry)
+
+    def _clean_calls(self, calls: list[Kept]) -> list[Kept]:
+        """Calls of records of which some hold a secret: it may stand where the model should."""
+        return [
+            msgspec.structs.replace(kept, call=self._clean_call(kept.call), superseded=tuple(map(self._clean_call, kept.superseded)))
+            for kept in calls
+        ]
+
+    def _clean_call(self, call: Call) -> Call:
+        return msgspec.structs.replace(call, **{name: self._text(said) for name in CALL_WORDS if (said := getattr(call, name))})
 
     def _clean_carry(self, carry: bytes) -> bytes:
         return clean_carry(carry, self.redactor) if self.redactor and self.redactor.suspects([carry]) else carry

@@ -44,8 +44,8 @@ class Forgetter(Taker, Shelf):
         """Drops all that is stored of these sessions, and what is kept of their sources."""
 
     def redact_again(self, source: int, version: str, cleaner: Cleaner) -> int:
-        changed = 0
         with self.transaction():
+            changed = self._redact_models(source, cleaner)
             for session, block in self._all("select session, block from streams where source = ?", (source,)):
                 changed += self._redact_block(session, block, cleaner)
             for (session,) in self._all("select distinct session from streams where source = ?", (source,)):

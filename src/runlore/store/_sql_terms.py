@@ -7,6 +7,7 @@ from typing import Any
 
 from ._sql import plain
 from ._sql_sums import Summer
+from .pieces import Cleaner
 
 MODEL = ("provider", "model", "tier", "region")
 TARIFF = ("basis", "price_source", "price_since", "price_match", "price_name", "price_above", "price_notes")
@@ -33,6 +34,19 @@ class Terms(Summer):
         """Drops those that no call has any more. What they are called is told by transcripts, as anything else in them."""
         self._numbers.clear()
         self.db.execute("delete from models where number not in (select made_by from calls)")
+
+    def _redact_models(self, source: int, cleaner: Cleaner) -> int:
+        """Those of the calls of a source's sessions; gives back in how many there was something to take out."""
+        changes = []
+        used = "select made_by from calls where session in (select session from streams where source = ?)"
+        for number, *words in self._all(f"select number, {', '.join(MODEL)} from models where number in ({used})", (source,)):
+            clean = [word and cleaner.text(word) for word in words]
+            if clean != words:
+                changes.append((*clean, number))
+                self._to_sum.update(session for (session,) in self._all("select distinct session from calls where made_by = ?", (number,)))
+        self._numbers.clear()
+        self.db.executemany(f"update models set {' = ?, '.join(MODEL)} = ? where number = ?", changes)
+        return len(changes)
 
     def _number_in(self, table: str, names: tuple[str, ...], values: tuple[Any, ...], sign: int = 1) -> int:
         known = self._numbers.get(table)
