@@ -38,7 +38,8 @@ def _remember(store: Store, uid: str) -> None:
     files = [*(before.touched if before else ()), *touched(store, new, session.cwd)]
     latest = sorted(range(len(files)), key=lambda n: -files[n].last_seq)[:MOST_TOUCHED]
     secrets = secrets_of(store, uid, is_evicted=session.evicted_at is not None)
-    cut = {CUT + kind: seen.cut for kind, seen in secrets.items()} | {"touched": len(files) - len(latest)}
+    missing = len(files) - len(latest) + (before.cut.get("touched", 0) if before else 0)
+    cut = {CUT + kind: seen.cut for kind, seen in secrets.items()} | {"touched": missing}
     known = msgspec.structs.replace(
         digest,
         dead_ends=dead_ends_now(store, session),  # It may be one of older rules, or of fewer events.

@@ -117,6 +117,23 @@ def test_what_was_done_to_files_and_where_secrets_stood_is_written_down_before_t
     assert (touched.path, touched.last_seq, touched.edit + touched.other) == ("/work/s1/src/a.py", 3, 2)
 
 
+def test_files_that_are_too_many_to_be_written_down_are_counted_also_when_more_leave_later(
+    store: Store, toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("runlore.evicting.MOST_TOUCHED", 1)
+    agent = Agent(store, toy, tmp_path / "root" / "s1.jsonl")
+    for last in (2, 4):
+        edits = [line(id=f"b{n}", text=f"{n}.py", kind="edit", call=f"c{n}", files=[f"{n}.py"], at=n) for n in range(last - 2, last + 1)]
+        agent.put(*edits)
+        old = store.digest("toy:s1")
+        new = digest_of(store, "toy:s1")
+        store.put_digest(msgspec.structs.replace(new, before=old, cut=old.cut) if old else new, NOW)
+        let_go(store, ["toy:s1"])
+        digest = store.digest("toy:s1")
+        assert digest is not None
+        assert ([file.path for file in digest.touched], digest.cut) == ([f"/work/s1/{last}.py"], {"touched": last})
+
+
 def test_of_a_quoted_event_only_what_is_known_nowhere_else_is_left_and_it_says_what_its_quote_says(store: Store, agent: Agent) -> None:
     cover(store)
     store.evict(["toy:s1"], NOW)
@@ -166,6 +183,16 @@ def test_evicting_twice_changes_nothing(store: Store, agent: Agent) -> None:
 def test_what_was_stored_by_a_clock_that_is_ahead_can_be_read_when_it_is_evicted(store: Store, agent: Agent) -> None:
     cover(store)
     store.evict(["toy:s1"], datetime(2020, 1, 1, tzinfo=UTC))
+    session = store.session("toy:s1")
+    assert session is not None
+    assert session.evicted_at is not None
+
+
+@pytest.mark.parametrize("more", [line(title="Another"), line(id="e", text="one more")], ids=["a title", "an event"])
+def test_what_was_stored_by_a_clock_that_is_ahead_can_be_read_when_something_is_added(store: Store, agent: Agent, more: bytes) -> None:
+    cover(store)
+    store.evict(["toy:s1"], NOW)
+    agent.put(more)  # By the clock of today.
     session = store.session("toy:s1")
     assert session is not None
     assert session.evicted_at is not None

@@ -129,19 +129,21 @@ class Evictor(Forgetter):
             f" join streams s on s.session = e.session and s.block = e.seq / {BLOCK} join sources q on q.number = s.source"
             f" where e.session = ? and e.flags & {CUT} != 0 group by 1, 2"
         )
+        # A clock may have been ahead when it was analyzed, as for `_evict`.
+        stays = "update sessions set evicted_at = case when analyzed_at > ?1 then analyzed_at else ?1 end where number = ?2"
         for uid in sorted(done.sessions):
             session = self._number(uid)
             if session is None or not self._is_evicted(session):
                 continue
             if uid not in told:  # Another title, or less: nothing that would be missing.
-                self.db.execute("update sessions set evicted_at = ? where number = ?", (now, session))
+                self.db.execute(stays, (now, session))
                 continue
             others = self._all(cut, (session,))
             if not others:
                 sql = "update sessions set evicted_at = null, analyzed_at = case when analyzed_seq is not null then analyzed_at end"
                 self.db.execute(f"{sql} where number = ?", (session,))
                 continue
-            self.db.execute("update sessions set evicted_at = ? where number = ?", (now, session))
+            self.db.execute(stays, (now, session))
             if all(missing is None and not is_gone for _, missing, is_gone in others):
                 rows = [(DAMAGED, other) for other, _, _ in others]
                 self.db.executemany("update sources set adapter_version = ? where number = ?", rows)
