@@ -198,6 +198,24 @@ def test_what_was_stored_by_a_clock_that_is_ahead_can_be_read_when_something_is_
     assert session.evicted_at is not None
 
 
+@pytest.mark.parametrize("marks", [("discovered_at", "ingested_at"), ("discovered_at", "ingested_at", "analyzed_at")])
+def test_a_clock_that_was_ahead_once_keeps_no_session_from_being_read(store: Store, agent: Agent, marks: tuple[str, ...]) -> None:
+    now = datetime.now(UTC)
+    cover(store)
+    store.db.execute(f"update sessions set {' = ?, '.join(marks)} = ?", ("2099-01-01T00:00:00.000000Z",) * len(marks))  # type: ignore[attr-defined]
+    steps: list[Callable[[], object]] = [
+        lambda: agent.put(line(id="e", up="d", text="more")),
+        lambda: store.put_digest(digest_of(store, "toy:s1"), now),
+        lambda: store.evict(["toy:s1"], now),
+        lambda: agent.put(line(id="f", up="e", text="and more")),
+        lambda: store.put_digest(digest_of(store, "toy:s1"), now),
+        lambda: store.rederive(agent.number, agent.fresh()),
+    ]
+    for step in steps:
+        step()
+        assert store.session("toy:s1") is not None
+
+
 def test_records_leave_before_what_was_derived_from_them(store: Store, agent: Agent) -> None:
     [bulk] = store.bulks()
     assert (bulk.path, bulk.uids) == (str(agent.file), ("toy:s1",))

@@ -162,12 +162,14 @@ class Writer(Sources, Ledger):
             self._mark_overtaken(number, overtaken, done)
             self._fold_all(number)
             now = format_time(datetime.now(UTC))
-            self.db.executemany("update sessions set ingested_at = ? where uid = ?", ((now, uid) for uid in done.sessions))
-            self._return_evicted({piece.session_uid for piece in batch.pieces if piece.rows}, done, now)
+            # Another clock, or this one before it was set, may have been ahead when it was discovered.
+            sql = "update sessions set ingested_at = case when discovered_at > ? then discovered_at else ? end where uid = ?"
+            self.db.executemany(sql, ((now, now, uid) for uid in done.sessions))
+            self._return_evicted({piece.session_uid for piece in batch.pieces if piece.rows}, done)
         return done
 
     @abstractmethod
-    def _return_evicted(self, told: set[str], done: Put, now: str) -> None:
+    def _return_evicted(self, told: set[str], done: Put) -> None:
         """What was evicted and was told something of is back, or will be with its other sources."""
 
     def _put_aliases(self, source: int, aliases: list[tuple[int, int]]) -> None:

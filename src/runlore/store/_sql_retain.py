@@ -121,7 +121,7 @@ class Evictor(Forgetter):
         known = [(number,) for number, agent, path in found if is_appended and is_appended(agent, path)]
         self.db.executemany("update sources set carry = null where number = ?", known)
 
-    def _return_evicted(self, told: set[str], done: Put, now: str) -> None:
+    def _return_evicted(self, told: set[str], done: Put) -> None:
         """What was evicted and has got something is back. Not before the rest of it is: other sources of it are to be read again, and
         when one of them is missing it stays evicted, for a digest of what is left would know less than the one that it has."""
         cut = (
@@ -130,20 +130,21 @@ class Evictor(Forgetter):
             f" where e.session = ? and e.flags & {CUT} != 0 group by 1, 2"
         )
         # A clock may have been ahead when it was analyzed, as for `_evict`.
-        stays = "update sessions set evicted_at = case when analyzed_at > ?1 then analyzed_at else ?1 end where number = ?2"
+        latest = "case when analyzed_at > ingested_at then analyzed_at else ingested_at end"
+        stays = f"update sessions set evicted_at = {latest} where number = ?"
         for uid in sorted(done.sessions):
             session = self._number(uid)
             if session is None or not self._is_evicted(session):
                 continue
             if uid not in told:  # Another title, or less: nothing that would be missing.
-                self.db.execute(stays, (now, session))
+                self.db.execute(stays, (session,))
                 continue
             others = self._all(cut, (session,))
             if not others:
                 sql = "update sessions set evicted_at = null, analyzed_at = case when analyzed_seq is not null then analyzed_at end"
                 self.db.execute(f"{sql} where number = ?", (session,))
                 continue
-            self.db.execute(stays, (now, session))
+            self.db.execute(stays, (session,))
             if all(missing is None and not is_gone for _, missing, is_gone in others):
                 rows = [(DAMAGED, other) for other, _, _ in others]
                 self.db.executemany("update sources set adapter_version = ? where number = ?", rows)
