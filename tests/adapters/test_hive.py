@@ -124,6 +124,12 @@ def test_a_reply_that_was_cut_off_is_told_when_it_will_not_grow(queen: Path, tmp
     assert [item["part"]["content"] for item in records(str(queen), is_stale=True) if "is_partial" in item.get("part", {})] == ["As you wi"]
 
 
+@pytest.mark.parametrize("seq", [{"n": 8}, [8], None, True, "8"])
+def test_a_message_whose_number_is_none_is_told_while_the_session_goes_on(queen: Path, seq: Any) -> None:
+    write(queen / "conversations/parts/0000000008.json", {"seq": seq, "role": "user", "content": "Good", "is_client_input": True})
+    assert [item["part"]["seq"] for item in records(str(queen), is_stale=False) if item.get("part", {}).get("content") == "Good"] == [seq]
+
+
 @pytest.mark.parametrize("case", ["graph", "queen"])
 def test_a_session_is_told_by_the_same_names_while_it_goes_on_and_later(case: str) -> None:
     (source,) = ADAPTER.discover(FIXTURES / case / "root")

@@ -37,8 +37,8 @@ def records(folder: str, is_stale: bool) -> list[Item]:
         name = os.path.relpath(entry.path, folder).replace(os.sep, "/")
         values = list(_values(entry.path, name))
         found += [(name, value) for value in values]
-        if name.startswith(f"{TALK}/parts/") and values and isinstance(values[0], dict) and isinstance(values[0].get("seq"), int):
-            written[values[0]["seq"]] = _mtime(entry)
+        if name.startswith(f"{TALK}/parts/") and values and (seq := pick(values[0], "seq", of=int)) is not None:
+            written[seq] = _mtime(entry)
     state = next((value for name, value in found if name == STATE and isinstance(value, dict)), None)
     about = next((value for name, value in found if name == "meta.json" and isinstance(value, dict)), {})
     events = [value for name, value in found if name == EVENTS]
@@ -197,7 +197,8 @@ def _as_it_came(events: list[Any], parts: list[Item], written: dict[int, float])
     not told again, by whichever of the two comes second. What was typed has a message soon."""
     at, all_ = 0.0, list[tuple[float, bool, Item]]()
     for part in parts:  # In their own order, whatever a copy made of the times of their files.
-        at = max(at, written.get(part.get("seq", -1), 0.0))
+        seq = pick(part, "seq", of=int)
+        at = max(at, 0.0 if seq is None else written.get(seq, 0.0))
         all_.append((at, False, part))
     at = 0.0
     for event in events:
