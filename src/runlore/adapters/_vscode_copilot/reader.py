@@ -214,7 +214,7 @@ class Reader(Fold[Chat]):
         """The output of all rounds, and of the prompts that of the last: more is not told."""
         used = Usage(input_tokens=number(value.get("input")) or 0, output_tokens=number(value.get("output")) or 0)
         paid = value.get("credits")
-        invoiced = to_units(paid * CREDIT_USD) if isinstance(paid, int | float) and not isinstance(paid, bool) else None
+        invoiced = to_units(paid * CREDIT_USD) if isinstance(paid, int | float) and number(paid) is not None else None
         if not used.total and not invoiced:
             return
         model = words.model_of(value.get("model")) or self.state.model
