@@ -30,6 +30,7 @@ from runlore.lessons.shelf import Shelf
 from runlore.search import search
 from runlore.store import Filter, open_for_reading, open_store
 from runlore.store.retention import Marks
+from tests.projects import checkout
 from tests.test_recurring import fix
 from tests.test_recurring import session as met
 
@@ -41,10 +42,7 @@ MOST_S = 2.0
 @pytest.fixture
 def repo(home: Path) -> Path:
     """A repository with a remote."""
-    place = home / "shop"
-    (place / ".git").mkdir(parents=True)
-    (place / ".git/config").write_text('[remote "origin"]\n\turl = git@example.com:acme/shop.git\n')
-    return place
+    return checkout(home / "shop")
 
 
 def transcript(home: Path, cwd: Path, prompt: str, *more: dict[str, Any], session: str = SESSION) -> Path:

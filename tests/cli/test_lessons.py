@@ -23,6 +23,7 @@ from runlore.live import SessionStore
 from runlore.model import format_time
 from runlore.store import Filter, open_store
 from tests.cli.conftest import Run
+from tests.projects import checkout
 from tests.test_hooks import SESSION, run_sync, transcript
 from tests.test_recurring import ERRORS, NOW, fix, session
 from tests.toy import line
@@ -202,8 +203,7 @@ def test_two_blocks_are_refused_and_only_what_fits_the_repository_is_told(run: R
 
 
 def test_lessons_of_another_repository_than_the_files_are_put_in_with_a_warning(run: Run, tmp_path: Path, shelf: Shelf) -> None:
-    (tmp_path / ".git").mkdir()
-    (tmp_path / ".git/config").write_text('[remote "origin"]\n\turl = git@example.com:acme/shop.git\n')
+    checkout(tmp_path)
     shelf.put(lesson(status="approved", repo="acme/shop"))
     shelf.put(lesson("def", status="approved", repo="other/x"))
     file = tmp_path / "AGENTS.md"
@@ -277,9 +277,7 @@ def test_the_effect_of_a_lesson_that_was_told_is_measured(run: Run, home: Path, 
 
 
 def test_sessions_that_read_a_lesson_in_a_file_were_told_it(run: Run, home: Path, shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
-    project = home / "shop"
-    (project / ".git").mkdir(parents=True)
-    (project / ".git/config").write_text('[remote "origin"]\n\turl = git@example.com:acme/shop.git\n')
+    project = checkout(home / "shop")
     shelf.put(lesson(status="approved", fingerprint=fingerprint_of("key"), repo="acme/shop"))
     file, notes = project / "AGENTS.md", home / ".runlore" / standing.NOTES
     run("lessons", "render", str(file), "--dry-run")

@@ -12,6 +12,7 @@ from runlore.lessons import Lesson, standing
 from runlore.lessons.render import BEGIN, END, block
 from runlore.lessons.standing import LARGEST, NOTES, look, read, spans
 from runlore.model import parse_time
+from tests.projects import checkout
 
 NOW = datetime(2026, 11, 1, 12, tzinfo=UTC)
 
@@ -19,10 +20,7 @@ NOW = datetime(2026, 11, 1, 12, tzinfo=UTC)
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
     """The folder of a project; its parent is runlore's home."""
-    project = tmp_path / "shop"
-    (project / ".git").mkdir(parents=True)
-    (project / ".git/config").write_text('[remote "origin"]\n\turl = git@example.com:acme/shop.git\n')
-    return project
+    return checkout(tmp_path / "shop")
 
 
 def put(file: Path, *ids: str, at: datetime = NOW) -> None:

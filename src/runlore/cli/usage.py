@@ -214,11 +214,11 @@ def _explain(ctx: click.Context, store: Store, name: str, limit: int | None, is_
     from . import _usage
 
     uid = _resolved(store, name)
-    made = explain(store, config.load(), uid, limit or (None if is_json else EXPLAINED))
+    made = explain(store, config.load(), uid, limit or EXPLAINED)
     if is_json:
         write_json(_usage.explanation_data(uid, made), "--explain")
-        return
-    page(_usage.explanation_lines(uid, made), pager=is_paged(ctx))
+    else:
+        page(_usage.explanation_lines(uid, made), pager=is_paged(ctx))
     if len(made.calls) < made.own.calls:
         note(paint(f"the last {len(made.calls)} of {count(made.own.calls, 'call')}; the sums are of all, -n shows more", "dim", sys.stderr))
 

@@ -134,8 +134,9 @@ class Repeated(Value):
 
 
 class Explanation(Value):
-    """Every call of a session.
+    """The calls of a session, and the sums of all of them.
 
+    calls: the last 100, or as many as -n says
     elsewhere: calls of which it has a copy, and that count for another
     repeated: what a count by message and request, as other tools have it, would add
     """
