@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -60,24 +60,26 @@ def digest_stale(
     if progress:
         progress.start(len(stale), 0, "digests")
     count, problems = 0, []
+    if workers is None:
+        workers = (os.cpu_count() or 1) if len(stale) >= WORKERS_FROM else 0
     made = _made(store, config, stale, workers)
-    for _ in range(0, len(stale), COMMIT):
-        with store.transaction():
-            for _, one in zip(range(COMMIT), made, strict=False):  # In this order: else one more would be taken, and lost.
-                if one.digest is not None:
-                    store.put_digest(one.digest, now)
-                    count += 1
-                if one.problem is not None:
-                    problems.append((one.uid, one.problem))
-                if progress:
-                    progress.advance(1, 0)
+    # What the sync has written is brought into the file meanwhile. It has a thread, with which no workers are to be forked.
+    with nullcontext() if workers else store.bulk():
+        for _ in range(0, len(stale), COMMIT):
+            with store.transaction():
+                for _, one in zip(range(COMMIT), made, strict=False):  # In this order: else one more would be taken, and lost.
+                    if one.digest is not None:
+                        store.put_digest(one.digest, now)
+                        count += 1
+                    if one.problem is not None:
+                        problems.append((one.uid, one.problem))
+                    if progress:
+                        progress.advance(1, 0)
     return count, problems
 
 
-def _made(store: Store, config: Config, uids: Sequence[str], workers: int | None) -> Iterator[_Made]:
+def _made(store: Store, config: Config, uids: Sequence[str], workers: int) -> Iterator[_Made]:
     """In the order of the uids, made here or by workers."""
-    if workers is None:
-        workers = (os.cpu_count() or 1) if len(uids) >= WORKERS_FROM else 0
     url = config.store if "://" in config.store else store.url
     if not workers or ("://" in config.store) != ("://" in store.url):
         yield from (_make(store, uid, config.quality) for uid in uids)

@@ -212,6 +212,11 @@ LINES = (
     "Caused by: a.IOException: full", "a.rb:3:in `f': no (NameError)", "bash: foo: command not found", "a.c:1:2: error: no type",
     "error[E0425]: no value", "a.py:1:1: F401 unused import", "--- FAIL: TestA", "FAILED a.py::test_b - no", "fatal: not a repository",
     "cat: a: No such file or directory", "Killed", "HTTP 503", "Error: it is not there", "could not do it", "2 errors", "all is well",
+    "FAIL  a.test.ts > does b", "(fail) a > b [1.2ms]", "● a › b", "not ok 3 - c", "rspec ./a_spec.rb:3 # d", "✗ it works not",
+    "[ERROR]   ATest.b:12 no", "test a::b ... FAILED", "____ test_c ____", "a.py::test_d FAILED", "ERROR: test_d (a.B)", "FAILED: a b",
+    "CONFLICT (content): a", " ! [rejected] a -> a (fetch first)", "error TS2304: no name", "a.o: undefined reference to `x'",
+    "a.sh: line 3: oops there", "ls: unknown option -- z", "PHP Fatal error:  no", "a.ts(1,2): error TS1: no", "java.lang.Exception",
+    "zsh: no matches found: *.x", "'x' is not recognized as an internal or external command",
     "\x1b[31merror\x1b[0m: could not apply it", 'Traceback (most recent call last):\n  File "a.py", line 1\nOSError: full',
 )  # fmt: skip
 

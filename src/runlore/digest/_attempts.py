@@ -7,7 +7,8 @@ reported and the text has a form that only errors have.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter
 
 import msgspec
 
@@ -17,22 +18,25 @@ from . import Signature
 from ._commands import Command, parse
 from ._forms import Line
 from ._json import is_success, line_of_json, line_of_object, object_in
-from ._lines import find, has_frames, may_prove, plain
+from ._lines import NEAR_END, find, may_prove, plain
 from ._said import is_stop
 from ._signature import sign
 
 NO_COMMAND = parse("")
+NO_FILES: frozenset[str] = frozenset()
 LONGEST_TEXT = 20_000
 """Characters of a command that are looked at, before here-documents are left out."""
-NEAR_END, END = 1500, 4000
-"""Characters: where a program that failed says so, and the same with blanks after it."""
 
 
-class Attempt(msgspec.Struct, frozen=True, kw_only=True):
+class Attempt(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A call and its end; or an error that no call led to, and then `call` is None."""
 
     call: SessionEvent | None
     result: SessionEvent | None
+    seq: int
+    """The call's, which is what is cited for something that was done."""
+    end_seq: int
+    """The result's, which is what is cited for how it ended."""
     action: str
     files: frozenset[str]
     """The last parts of the paths that it was about."""
@@ -58,52 +62,50 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
         """What was run, understood when someone asks: most commands come to a good end, and nobody does."""
         return _parsed(self.shell) if self.action == "shell" else NO_COMMAND
 
-    @property
-    def seq(self) -> int:
-        """The call's, which is what is cited for something that was done."""
-        event = self.call or self.result
-        assert event is not None
-        return event.seq
-
-    @property
-    def end_seq(self) -> int:
-        """The result's, which is what is cited for how it ended."""
-        event = self.result or self.call
-        assert event is not None
-        return event.seq
-
 
 def attempts_of(events: Iterable[SessionEvent], bodies: Mapping[int, str]) -> list[Attempt]:
     """All attempts, in the order in which they ended. Copies of events of other sessions are left out: they count where they happened."""
-    own = [event for event in events if event.origin is None]
+    return attempts_in([event for event in events if event.origin is None], bodies)
+
+
+def attempts_in(own: Sequence[SessionEvent], bodies: Mapping[int, str]) -> list[Attempt]:
+    """The same, for a caller that has left out the copies already."""
     calls = pairs(own)
-    paired = {event.seq for call in calls for event in (call.call, call.result) if event is not None}
-    found = [attempt for call in calls if (attempt := _attempt(call, bodies)) is not None]
-    errors = [event for event in own if event.kind == "error" or (event.is_error and event.kind != "human_intervention")]
-    found += [_lone(event, bodies) for event in errors if event.seq not in paired]
-    found.sort(key=lambda attempt: attempt.end_seq)
+    found = [_attempt(call, bodies) for call in calls]
+    errors = [event for event in own if event.is_error or event.kind == "error"]
+    if errors:
+        paired = {pair.call.seq for pair in calls if pair.call is not None}
+        paired |= {pair.result.seq for pair in calls if pair.result is not None}
+        found += [_lone(event, bodies) for event in errors if event.seq not in paired and event.kind != "human_intervention"]
+    found.sort(key=attrgetter("end_seq"))
     return _continued(found)
 
 
-def _attempt(pair: ToolCall, bodies: Mapping[int, str]) -> Attempt | None:
+def _attempt(pair: ToolCall, bodies: Mapping[int, str]) -> Attempt:
     call, result = pair.call, pair.result
-    event = call or result
-    if event is None:
-        return None
-    action = (call and call.action) or (result and result.action) or "other"
-    paths = (*(call.files if call else ()), *(result.files if result else ()))
-    files = frozenset([path.replace("\\", "/").rstrip("/").rpartition("/")[2] for path in paths])
-    is_refused = result is not None and is_stop(result)
-    failed = result is not None and not is_refused and _has_failed(result)
-    shell = bodies.get(call.seq, "") if call and action == "shell" else ""
+    first, last = call or result, result or call
+    assert first is not None
+    assert last is not None
+    action = first.action or last.action or "other"
+    paths = first.files if last is first else first.files + last.files
+    shell = bodies.get(first.seq, "") if action == "shell" and call is not None else ""
+    is_refused = failed = False
     line = None
-    if result is not None and not is_refused and (failed or action == "shell"):
-        line = _line_of(result, bodies, action, shell, failed=failed)
+    if result is not None:
+        is_refused = result.kind == "human_intervention" and is_stop(result)
+        if not is_refused:
+            failed = _has_failed(result)
+            if failed:
+                line = _line_of(result, bodies, action, shell)
+            elif action == "shell":
+                line = _hidden(result, bodies, shell)
     return Attempt(
         call=call,
         result=result,
+        seq=first.seq,
+        end_seq=last.seq,
         action=action,
-        files=files,
+        files=_last_parts(paths) if paths else NO_FILES,
         is_done=result is not None and not is_refused,
         failed=failed or line is not None,
         is_refused=is_refused,
@@ -113,14 +115,20 @@ def _attempt(pair: ToolCall, bodies: Mapping[int, str]) -> Attempt | None:
     )
 
 
+def _last_parts(paths: Iterable[str]) -> frozenset[str]:
+    return frozenset([path.replace("\\", "/").rstrip("/").rpartition("/")[2] for path in paths])
+
+
 def _lone(event: SessionEvent, bodies: Mapping[int, str]) -> Attempt:
     body = bodies.get(event.seq) or event.summary or ""
     line = line_of_json(body) or find(body) or plain(body, from_end=False)
     return Attempt(
         call=None,
         result=event,
+        seq=event.seq,
+        end_seq=event.seq,
         action=event.action or "other",
-        files=frozenset(),
+        files=NO_FILES,
         bodies=bodies,
         is_done=True,
         failed=True,
@@ -129,17 +137,15 @@ def _lone(event: SessionEvent, bodies: Mapping[int, str]) -> Attempt:
 
 
 def _has_failed(result: SessionEvent) -> bool:
-    return result.is_error or result.exit_code not in (None, 0) or bool(result.tests and result.tests.failed)
+    return result.is_error or bool(result.exit_code) or (result.tests is not None and bool(result.tests.failed))
 
 
 def _parsed(text: str) -> Command:
     return parse(text.strip()[:LONGEST_TEXT])
 
 
-def _line_of(result: SessionEvent, bodies: Mapping[int, str], action: str, text: str, *, failed: bool) -> Line | None:
-    """The line that tells of the error; None when there is no error."""
-    if not failed:
-        return _hidden(result, bodies, text)
+def _line_of(result: SessionEvent, bodies: Mapping[int, str], action: str, text: str) -> Line | None:
+    """The line that tells of the error of what is reported as failed; None when there is no error."""
     command = _parsed(text)
     body = bodies.get(result.seq, "")
     said = object_in(body) if not (result.tests and result.tests.failed) else None
@@ -181,7 +187,7 @@ def _hidden(result: SessionEvent, bodies: Mapping[int, str], text: str) -> Line 
     if result.tests is not None and result.tests.failed == 0 and result.tests.passed:
         return None
     body = bodies.get(result.seq, "")
-    if not body or (not may_prove(body[-END:].rstrip()[-NEAR_END:]) and not has_frames(body)):
+    if not body or not may_prove(body):
         return None
     command = _parsed(text)
     if command.only_looks or (result.exit_code == 0 and not command.hides_status):
@@ -212,7 +218,7 @@ def _continued(attempts: list[Attempt]) -> list[Attempt]:
     for n, attempt in enumerate(attempts):
         if attempt.action != "shell" or attempt.result is None:
             continue
-        if attempt.text.strip():
+        if attempt.shell.strip():
             running = attempt if attempt.result.exit_code is None and not attempt.failed else None
         elif running is not None:
             line = attempt.signature

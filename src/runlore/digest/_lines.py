@@ -11,8 +11,11 @@ from collections.abc import Iterable, Iterator
 
 import re2
 
-from ._clean import finder, safe, window
-from ._forms import FORMS, FRAME, LAST_COUNTS, PROVING, Line, bare, python, with_test
+from ._clean import CONTROLS, HEAD, TAIL, finder, safe, window
+from ._forms import FORMS, FRAME, LAST_COUNTS, PROOF, PROVING, Line, bare, python, with_test
+
+NEAR_END, END = 1500, 4000
+"""Characters: where a program that failed says so, and the same with blanks after it."""
 
 
 def find(body: str, *, proof: bool = False) -> Line | None:
@@ -35,7 +38,6 @@ def find(body: str, *, proof: bool = False) -> Line | None:
         ranks |= _RANKS[number]
     if proof:
         ranks &= _PROVING
-    harmless: dict[int, bool] = {}
     count = len(lines)
     while ranks:
         rank = ranks & -ranks  # The lowest: most bodies are done after two or three.
@@ -48,9 +50,8 @@ def find(body: str, *, proof: bool = False) -> Line | None:
             words = [_WORDS[number] for number in found if _RANKS[number] & rank]
             tried = (_last_lines_with if form in LAST_COUNTS else _lines_with)(words, everything, count, middle)
         for n in tried:
-            if n not in harmless:
-                harmless[n] = _is_harmless(lines[n], lines[n].lower())
-            if not harmless[n] and (line := form(lines, n)) is not None:
+            # Few lines have a form, so this is asked before what takes longer.
+            if (line := form(lines, n)) is not None and not _is_harmless(lines[n], lines[n].lower()):
                 return with_test(line, lines) if line.kind == "exception" else line
     return None
 
@@ -60,9 +61,20 @@ def has_frames(body: str) -> bool:
     return "Traceback (most recent" in body or FRAME in body
 
 
-def may_prove(text: str) -> bool:
-    """False when nothing in a text can be part of a line that proves an error, but for a traceback."""
-    return bool(_find_proving_words(f"\n{safe(text).lower()}\n"))
+def may_prove(body: str) -> bool:
+    """False when nothing near the end of a body can be part of a line that proves an error. Most bodies are told so by this alone."""
+    end = body[-END:].rstrip()[-NEAR_END:]
+    found = _find_proof(f"\n{end}\n")
+    if _UNSAFE in found:  # Few have something to be cleaned of, and one look tells which.
+        found = _find_proof(f"\n{safe(end)}\n")
+    return bool(found) or (len(body) > NEAR_END and _may_show_frames(body))
+
+
+def _may_show_frames(body: str) -> bool:
+    """False when no frame of a traceback is in what is looked at of a body."""
+    head, tail = body[:HEAD], body[-TAIL:]
+    # Where it has colours in it, it is one only without them.
+    return FRAME in tail or FRAME in head or (("\x1b" in tail or "\x1b" in head) and has_frames(body))
 
 
 def _lines_with(words: list[str], everything: str, count: int, middle: int) -> Iterator[int]:
@@ -245,4 +257,5 @@ _find_words = finder(re2.escape(word) for word in _WORDS)
 _LAST_PROVING = max(rank for rank, (_, form) in enumerate(FORMS) if form in PROVING)
 _PROVING = (2 << _LAST_PROVING) - 1
 """The forms up to the last that gives a strong line: one between them that gives a weak one still comes first."""
-_find_proving_words = finder(re2.escape(word) for word in sorted({word for words, form in FORMS if form in PROVING for word in words}))
+_UNSAFE = 1
+_find_proof = finder([f"{PROOF}|{re2.escape(FRAME)}", CONTROLS])

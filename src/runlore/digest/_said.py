@@ -19,11 +19,13 @@ LONGEST_GOAL = 600
 LONGEST_WORDS = 300
 """Characters kept of what was said."""
 _LOOKED_AT = 4000
-_ENOUGH = LONGEST_GOAL + 100
-"""Characters on one line: what is kept, and the name of a command before it."""
+_NAME = 100
+"""Characters that the name of a command in front of a prompt may have, and more."""
+_BEGINNING = 400
+"""Characters of a message that say whether it rejects something."""
 
 _TAGS = re.compile(r"\A\s*<([a-zA-Z][\w-]{0,60})\b[^>]{0,200}>.{0,4000}?</\1>\s*|\A\s*<[a-zA-Z/][\w -]{0,60}>\s*", re.DOTALL)
-_MARKS = re.compile(r"\[(?:image|pasted text|file|attachment)[^\]\n]{0,80}\]|\[\[ ## \w{1,40} ## \]\]", re.IGNORECASE)
+_MARKS = re.compile(r"\[(?:(?:image|pasted text|file|attachment)[^\]\n]{0,80}\]|\[ ## \w{1,40} ## \]\])", re.IGNORECASE)
 _LEAD_IN = re.compile(r"\A\s*[^\n#]{3,60}:\s*\n\s*#{1,3} (?=\S)")
 """A template's first line, with a document below it that has a title of its own: `Implement the following plan:`."""
 _COMMAND = re.compile(r"\A/[\w:.-]{1,80}(?=\s|\Z)\s*")
@@ -56,9 +58,9 @@ def _is_small_talk(text: str) -> bool:
     return len(text) <= LONGEST_GOAL and _SMALL_TALK.fullmatch(text) is not None
 
 
-def asked(text: str) -> str:
+def asked(text: str, enough: int = LONGEST_GOAL) -> str:
     """What a prompt says on one line, without what a program put around it: tags, names of pictures, the name of a command. Of a long
-    one at least as much as is ever kept."""
+    one at least as many characters as are enough; by itself as many as are ever kept."""
     text = text[:_LOOKED_AT]
     if text.lstrip()[:1] == "<":
         for _ in range(4):
@@ -68,7 +70,7 @@ def asked(text: str) -> str:
     text = _without_start(_LEAD_IN, text)
     if "[" in text:
         text = _MARKS.sub(" ", text)
-    text = _line_of(text)
+    text = _line_of(text, enough + _NAME)
     if text.startswith("!"):
         return ""
     if text.startswith("/"):
@@ -77,10 +79,11 @@ def asked(text: str) -> str:
     return text
 
 
-def _line_of(text: str) -> str:
-    if len(text) > 2 * _ENOUGH:  # All of it would take three times as long, for nothing.
-        line = " ".join(text[: 2 * _ENOUGH].split())
-        if len(line) > _ENOUGH:
+def _line_of(text: str, enough: int) -> str:
+    likely = enough * 5 // 4  # With a few blanks more than are kept.
+    if len(text) > likely:  # All of it would take five times as long, for nothing.
+        line = " ".join(text[:likely].split())
+        if len(line) > enough:
             return line
     return " ".join(text.split())
 
@@ -116,11 +119,19 @@ _LEAD = re.compile(r"(?:please|hey|ok(?:ay)?|well|so|hmm+|um+|uh+|ah+|oh)[,.! ]+
 
 def rejects(text: str) -> bool:
     """Whether a message begins by rejecting or redirecting what was done."""
-    low = text[:400].lower().replace("\u2019", "'").strip()
-    if _REJECTS.match(low) or _TURNS.search(low[:200]):
+    low = text[:_BEGINNING].lower().replace("\u2019", "'").strip()
+    if _REJECTS.match(low) or (_may_turn(low) and _TURNS.search(low[:200])):
         return True
     lead = _LEAD.match(low)
     return lead is not None and _REJECTS.match(low, lead.end()) is not None
+
+
+def _may_turn(low: str) -> bool:
+    """A quick look that saves a slow one, at nearly all messages."""
+    return (
+        "still" in low or "wrong" in low or "instead of" in low or "not what i" in low or "broke" in low or "forgot" in low
+        or "undo" in low or "revert" in low
+    )  # fmt: skip
 
 
 def is_stop(event: SessionEvent) -> bool:
@@ -138,14 +149,17 @@ def corrections_of(events: Iterable[SessionEvent], bodies: Mapping[int, str]) ->
     for event in events:
         kind = event.kind
         if kind == "user_msg":
-            text = asked(bodies.get(event.seq) or event.summary or "") if has_worked else ""
-            if text and not _is_small_talk(text) and ((was_stopped and not _goes_on(text)) or rejects(text)):
-                found.append(Moment(event.seq, cut(text, LONGEST_WORDS)))
+            said = (bodies.get(event.seq) or event.summary or "") if has_worked else ""
+            # Nearly all go on with the work, which is told by how they begin.
+            if said and (was_stopped or rejects(asked(said, _BEGINNING))):
+                text = asked(said)
+                if text and not _is_small_talk(text) and ((was_stopped and not _goes_on(text)) or rejects(text)):
+                    found.append(Moment(event.seq, cut(text, LONGEST_WORDS)))
             was_stopped = has_worked = False
         elif kind == "human_intervention" and is_stop(event):
             was_stopped = True
-        elif event.role == "assistant" or kind in CALL_KINDS:
-            has_worked = True
+        elif not has_worked:
+            has_worked = event.role == "assistant" or kind in CALL_KINDS
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from hashlib import sha256
 
 from . import FINGERPRINT_VERSION, Signature
@@ -14,6 +15,7 @@ LONGEST_TEMPLATE = 240
 LONGEST_SAMPLE = 200
 
 
+@lru_cache(maxsize=256)  # An error comes again until it is fixed: two of five lines were met shortly before.
 def sign(line: Line) -> Signature:
     """The kind is no part of the fingerprint: where the same line was found does not make it another error."""
     template = cut(template_of(line.message), LONGEST_TEMPLATE)

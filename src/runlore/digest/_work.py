@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -41,8 +42,8 @@ def work_in(attempts: Sequence[Attempt], bodies: Mapping[int, str]) -> Work:
             work.read.update(dict.fromkeys(attempt.call.files))
         elif action == "edit" and attempt.call is not None and not attempt.failed:
             _edit(work, attempt, bodies)
-        elif action == "mcp" and attempt.call is not None:
-            _request(work, attempt, attempt.call.tool or "", bodies)
+        elif action == "mcp" and attempt.call is not None and git.requests(attempt.call.tool or ""):
+            _request(work, attempt, bodies)
     return work
 
 
@@ -62,18 +63,21 @@ def _only_adds(body: str, path: str) -> bool:
     at = body.find(f"{path}\n@@")
     if at < 0:
         return False
-    lines = body[at + len(path) + 1 : at + 20_000].split("\n")
-    added = 0
-    for line in lines[1:]:
-        if not line.startswith("+"):
-            return bool(added) and line[:1] not in ("-", " ", "@")  # What follows is about another file.
-        added += 1
-    return bool(added)
+    start, end = at + len(path) + 1, at + 20_000
+    first = body.find("\n", start, end)
+    if first < 0:
+        return False
+    other = _NOT_ADDED.search(body, first, end)
+    # What follows is about another file, or is not there to be seen.
+    return other is None or (other.start() > first and body[other.end() : end][:1] not in ("-", " ", "@"))
+
+
+_NOT_ADDED = re.compile(r"\n(?!\+)")
 
 
 def _command(work: Work, attempt: Attempt, bodies: Mapping[int, str]) -> None:
     call, result = attempt.call, attempt.result
-    said = attempt.text
+    said = attempt.shell
     text = shorten(" ".join(said[:1000].split()))
     if call is None or not text:
         return
@@ -90,13 +94,12 @@ def _command(work: Work, attempt: Attempt, bodies: Mapping[int, str]) -> None:
             )
         )
     before = work.commands.get(text)
-    work.commands[text] = Ran(
-        seq=attempt.end_seq,
-        command=text,
-        count=(before.count if before else 0) + 1,
-        failed=(before.failed if before else 0) + attempt.failed,
-        exit_code=result.exit_code if result else None,
-    )
+    code = result.exit_code if result is not None else None
+    if before is None:  # Nearly all.
+        work.commands[text] = Ran(seq=attempt.end_seq, command=text, failed=int(attempt.failed), exit_code=code)
+    else:
+        count, failed = before.count + 1, before.failed + attempt.failed
+        work.commands[text] = Ran(seq=attempt.end_seq, command=text, count=count, failed=failed, exit_code=code)
     if result is None:
         return
     if result.duration_ms and result.duration_ms >= LONG_MS:
@@ -108,19 +111,21 @@ def _command(work: Work, attempt: Attempt, bodies: Mapping[int, str]) -> None:
             seconds=round((known.seconds if known else 0.0) + result.duration_ms / 1000, 3),
             count=(known.count if known else 0) + 1,
         )
-    for sha, subject in _commits(attempt, bodies):
+    for sha, subject in _commits(attempt, bodies) if git.may_tell(said) else ():
         work.commits[sha] = Commit(seq=result.seq, sha=sha, subject=shorten(subject))
-    _request(work, attempt, said, bodies)
+    if git.requests(said):
+        _request(work, attempt, bodies)
 
 
 def _commits(attempt: Attempt, bodies: Mapping[int, str]) -> list[tuple[str, str]]:
-    made = git.reported(attempt.text, lambda: bodies.get(attempt.end_seq, ""))
-    if made or attempt.failed or "commit" not in attempt.text:
+    command = attempt.shell
+    made = git.reported(command, lambda: bodies.get(attempt.end_seq, ""))
+    if made or attempt.failed or "commit" not in command:
         return made
-    return git.told(attempt.text, bodies.get(attempt.end_seq, ""))
+    return git.told(command, bodies.get(attempt.end_seq, ""))
 
 
-def _request(work: Work, attempt: Attempt, called: str, bodies: Mapping[int, str]) -> None:
+def _request(work: Work, attempt: Attempt, bodies: Mapping[int, str]) -> None:
     result = attempt.result
-    if result is not None and (url := git.requested(called, lambda: bodies.get(result.seq, ""))):
+    if result is not None and (url := git.requested(bodies.get(result.seq, ""))):
         work.pull_requests.setdefault(url, Moment(result.seq, url))

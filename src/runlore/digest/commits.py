@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 
 MAKERS = frozenset({"commit", "cherry-pick", "revert"})
 TELLERS = MAKERS | {"rebase", "merge"}  # These go on after a conflict by a commit, and else only name those of others.
@@ -15,33 +16,44 @@ NAME = re.compile(r"\b[0-9a-f]{7,40}\b(?!\.\.)")
 """Of a commit. Of `old..new`, which a push prints, the new one."""
 MOST_LINES = 200
 _DECORATION = re.compile(r"^\([^)]*\) ")  # What git adds: `(HEAD -> main)`.
-_COMMANDS = re.compile(r"\bgit\s+([^\n;&|]{1,400})")
-_REPORT = re.compile(r"^\[[^\]\n]* ([0-9a-f]{4,40})\] ([^\n]*)", re.MULTILINE)
+# What may not stand in front of it is asked after it, in these: so a search goes from word to word.
+_NAMED = re.compile(r"([0-9a-f](?<!\w.)[0-9a-f]{6,39})\b(?!\.\.)(.*)")
+"""The first name of each line, and what follows it."""
+_COMMANDS = re.compile(r"git(?<!\wgit)\s+([^\n;&|]{1,400})")
+_REPORT = re.compile(r"\n\[[^\]\n]* ([0-9a-f]{4,40})\] ([^\n]*)")
 _REQUEST = re.compile(r"https?://[^\s\"'<>)\]]{3,200}/(?:pull|pulls|merge_requests|pull-requests)/\d{1,9}\b")
 _MAKES_REQUEST = re.compile(
-    r"\b(?:gh\s+pr\s+create|glab\s+mr\s+create|hub\s+pull-request|tea\s+pr\s+create)\b|create_(?:pull|merge)_request"
+    r"(?:gh(?<!\wgh)\s+pr\s+create|glab(?<!\wglab)\s+mr\s+create|hub(?<!\whub)\s+pull-request|tea(?<!\wtea)\s+pr\s+create)\b"
+    r"|create_(?:pull|merge)_request"
 )
 
 
-def verbs(command: str) -> set[str]:
-    """What git is told to do by a shell command."""
-    return {_verb(found[1].split()) for found in _COMMANDS.finditer(command)}
+@lru_cache(maxsize=16)
+def verbs(command: str) -> frozenset[str]:
+    """What git is told to do by a shell command. Of the same one it is asked two or three times."""
+    return frozenset({_verb(found[1].split()) for found in _COMMANDS.finditer(command)})
+
+
+def may_tell(command: str) -> bool:
+    """Asked of every command: a word that is not there is found out a hundred times as fast as what git is told."""
+    return "git" in command and (
+        "commit" in command or "merge" in command or "rebase" in command or "revert" in command or "cherry-pick" in command
+    )
 
 
 def reported(command: str, output: Callable[[], str]) -> list[tuple[str, str]]:
     """The commits that git says it made, `[main 1a2b3c4] Subject`: (name, subject). The output is asked for when it matters."""
-    # Asked of every command: a word that is not there is found out a hundred times as fast as what git is told.
-    if "git" not in command or not any(word in command for word in TELLERS) or not verbs(command) & TELLERS:
+    if not may_tell(command) or not verbs(command) & TELLERS:
         return []
-    return [(found[1], found[2].strip()) for found in _REPORT.finditer(output())]
+    return [(name, subject.strip()) for name, subject in _REPORT.findall(f"\n{output()}")]
 
 
 def told(command: str, output: str) -> list[tuple[str, str]]:
     """Of a command that makes commits quietly: those that it prints afterwards, `1a2b3c4 Subject`, with the subject that it gave them."""
     if not verbs(command) & MAKERS:
         return []
-    lines = ((NAME.search(line), line) for line in output.splitlines()[:MOST_LINES])
-    found = [(name[0], _DECORATION.sub("", line[name.end() :].strip(), count=1)) for name, line in lines if name]
+    named = _NAMED.findall("\n".join(output.splitlines()[:MOST_LINES]))
+    found = [(name, _DECORATION.sub("", rest.strip(), count=1)) for name, rest in named]
     return [(name, subject) for name, subject in found if subject and _gives(command, subject)]
 
 
@@ -51,15 +63,13 @@ def _gives(command: str, subject: str) -> bool:
     return subject in command and re.search(rf"(?:^|[\"'\n]){re.escape(subject)}(?:$|[\"'\n])", command) is not None
 
 
-def requested(called: str, output: Callable[[], str]) -> str | None:
-    """The address of the pull request that a command, or a tool of this name, has opened."""
-    if not _requests(called):
-        return None
-    found = _REQUEST.search(output())
+def requested(output: str) -> str | None:
+    """The address of the pull request that was opened, in what the command that opens one printed."""
+    found = _REQUEST.search(output)
     return found[0] if found else None
 
 
-def _requests(called: str) -> bool:
+def requests(called: str) -> bool:
     """Whether a command, or a tool of this name, opens a pull request."""
     return ("create" in called or "pull-request" in called) and _MAKES_REQUEST.search(called) is not None
 

@@ -6,7 +6,8 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
 
 from .. import timeline
@@ -22,9 +23,9 @@ _GAP = 1000
 
 def dead_ends(events: Iterable[SessionEvent], retries: int) -> dict[str, tuple[int, ...]]:
     """By why, as `Digest.dead_ends` has them; `retries` are as many as the session counts."""
-    ordered = sorted(events, key=attrgetter("seq"))
+    ordered = timeline.in_order(events)
     attempts = {"retries": timeline.repeats(ordered) if retries else [], "failed": _failed(ordered)}
-    runs = dict(_runs_of({seq for seqs in attempts.values() for seq in seqs}, ordered))
+    runs = _runs_of(sorted({seq for seqs in attempts.values() for seq in seqs}), ordered)
     found = {"abandoned": _stretches(ordered)}
     found |= {name: [number for seq in seqs if seq in runs for number in (seq, *runs[seq])] for name, seqs in attempts.items()}
     return {name: tuple(numbers[: 3 * MOST]) for name, numbers in found.items() if numbers}
@@ -35,12 +36,12 @@ def joined(before: Mapping[str, tuple[int, ...]], after: Mapping[str, tuple[int,
     return {name: (before.get(name, ()) + after.get(name, ()))[: 3 * MOST] for name in {**before, **after}}
 
 
-def _failed(ordered: Sequence[SessionEvent]) -> list[int]:
+def _failed(ordered: timeline.Ordered) -> list[int]:
     """The calls whose result is a failure. Only what has a call id in common with one can be such a call: one event in a hundred."""
-    wrong = {event.call_id for event in ordered if event.is_error} - {None}
+    wrong = {event.call_id for event in ordered.failures} - {None}
     if not wrong:
         return []
-    found = timeline.pairs(event for event in ordered if event.call_id in wrong)
+    found = timeline.pairs(timeline.Ordered([event for event in ordered if event.call_id in wrong]))
     return [pair.call.seq for pair in found if pair.failed and pair.call is not None]
 
 
@@ -59,22 +60,28 @@ def _stretches(ordered: Sequence[SessionEvent]) -> list[int]:
     return found
 
 
-def _runs_of(seqs: set[int], ordered: Sequence[SessionEvent]) -> Iterator[tuple[int, tuple[int, int]]]:
-    """For each of these the first and the last of the blocks that a model made without hearing anything in between."""
-    first = last = -1
-    inside: list[int] = []
-    for event in ordered if seqs else ():
-        seq = event.seq
-        if event.kind in _SAID:
-            if first < 0 or seq - last >= _GAP:
-                yield from ((one, (first, last)) for one in inside)
-                first, inside = seq, []
-            last = seq
-            if seq in seqs:
-                inside.append(seq)
-        else:
-            if inside:
-                yield from ((one, (first, last)) for one in inside)
-                inside = []
-            first = -1
-    yield from ((one, (first, last)) for one in inside)
+def _runs_of(seqs: Iterable[int], ordered: Sequence[SessionEvent]) -> dict[int, tuple[int, int]]:
+    """For each of these, in their order, the first and the last of the blocks that a model made without hearing anything in between.
+    Few are asked for, so the way goes from each of them to both sides, and over no block twice."""
+    runs: dict[int, tuple[int, int]] = {}
+    end, run = -1, (-1, -1)
+    for seq in seqs:
+        at = bisect_left(ordered, seq, key=_seq)
+        if at > end and ordered[at].kind in _SAID:
+            start = end = at
+            while start and _follows(ordered[start - 1], ordered[start]):
+                start -= 1
+            while end + 1 < len(ordered) and _follows(ordered[end], ordered[end + 1]):
+                end += 1
+            run = ordered[start].seq, ordered[end].seq
+        if at <= end:
+            runs[seq] = run
+    return runs
+
+
+def _follows(one: SessionEvent, other: SessionEvent) -> bool:
+    """Whether two events, of which one is said by a model, are of one answer."""
+    return one.kind in _SAID and other.kind in _SAID and other.seq - one.seq < _GAP
+
+
+_seq = attrgetter("seq")

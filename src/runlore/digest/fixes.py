@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
+from itertools import islice
 
 import msgspec
 
@@ -84,9 +85,12 @@ def _end_of(attempts: Sequence[Attempt], n: int, bodies: Mapping[int, str]) -> _
     """The next attempt that shows the error to be gone. Where it is met again on the way, that later time has its own answer."""
     failed = attempts[n]
     fingerprint = failed.signature.fingerprint if failed.signature else ""
-    for m in range(n + 1, min(len(attempts), n + 1 + FARTHEST)):
-        later = attempts[m]
-        if not later.is_done or later.seq < failed.end_seq:
+    end_seq, is_command = failed.end_seq, failed.action == "shell" and failed.call is not None
+    near, far = _words_to_share(failed) if is_command else ([], [])
+    for m, later in enumerate(attempts[n + 1 : n + 1 + FARTHEST], n + 1):
+        if not later.is_done or later.seq < end_seq:
+            continue
+        if is_command and (later.action != "shell" or not _has_one(near if m - n <= NEAR else far, later.shell)):
             continue
         is_same, likeness = _likeness(failed, later, m - n)
         if not likeness:
@@ -102,6 +106,34 @@ def _end_of(attempts: Sequence[Attempt], n: int, bodies: Mapping[int, str]) -> _
         )
         return _End(m, likeness - doubt, is_same)
     return None
+
+
+def _words_to_share(failed: Attempt) -> tuple[list[list[str]], list[list[str]]]:
+    """The words of which a command must have all of one list to be like the one that failed, when it is near and when it is not. To see
+    that they are not there takes a hundredth of the time of understanding it."""
+    command, signature = failed.command, failed.signature
+    if not command.key:
+        return [], []
+    same = [word for word in command.key.split() if word != "&&"]
+    if signature is not None and _is_missing(failed):
+        return [[]], [same, [signature.name]]
+    heads = [head.split() for head in command.heads]
+    return heads, [same] if command.only_looks else heads
+
+
+def _has_one(lists: list[list[str]], text: str) -> bool:
+    for words in lists:
+        for word in words:
+            if word not in text:
+                break
+        else:
+            return True
+    return False
+
+
+def _is_missing(failed: Attempt) -> bool:
+    """Whether there was no such program."""
+    return failed.signature is not None and failed.signature.template.startswith("command not found: ")
 
 
 def _may_hide(failed: Attempt, later: Attempt, body: str) -> bool:
@@ -151,12 +183,16 @@ def _likeness(failed: Attempt, later: Attempt, distance: int) -> tuple[bool, flo
 
 def _is_by_shell(failed: Attempt, later: Attempt) -> bool:
     """Whether what a tool could not read or change was then read or changed by a command."""
-    # To understand a command takes a hundred times as long as to see that it has no such word, here and below.
-    if later.action != "shell" or not any(name in later.shell for name in failed.files):
+    if later.action != "shell" or not _names(later, failed.files):
         return False
     if failed.action == "edit":
         return bool(failed.files & later.command.writes)
     return failed.action in ("read", "search") and later.command.only_looks and bool(failed.files & later.command.operands)
+
+
+def _names(attempt: Attempt, files: Iterable[str]) -> bool:
+    """Whether a command may be about one of these. To understand it takes a hundred times as long as to see that it has no such word."""
+    return any(name in attempt.shell for name in files)
 
 
 def _after_trouble(failed: Attempt, later: Attempt, distance: int) -> tuple[bool, float]:
@@ -166,16 +202,13 @@ def _after_trouble(failed: Attempt, later: Attempt, distance: int) -> tuple[bool
 
 
 def _likeness_of_commands(failed: Attempt, later: Attempt, distance: int) -> tuple[bool, float]:
-    mine = failed.command
-    missing = failed.signature is not None and failed.signature.template.startswith("command not found: ")
-    if not mine.key or not (missing or any(all(word in later.shell for word in head.split()) for head in mine.heads)):
-        return False, 0.0
-    other = later.command
+    """Of commands that have the words of a head in common."""
+    mine, other = failed.command, later.command
     if not other.key:
         return False, 0.0
     if mine.key == other.key:
         return True, 0.9
-    if missing and failed.signature is not None:
+    if failed.signature is not None and _is_missing(failed):
         if failed.signature.name in other.programs:
             return True, 0.85
         overlap = _overlap(mine.operands, other.operands)
@@ -230,26 +263,34 @@ def _steps(attempts: Sequence[Attempt], n: int, end: _End, bodies: Mapping[int, 
         if is_named or (kind in ("compile", "test", "exception") and (end.is_same or end.n - n > NEAR)):
             doubt = 0.0 if is_named or len({name for edit in edits for name in edit.files}) == 1 else 0.15
             return tuple(_step(edit, "edit") for edit in ranked[:MOST_STEPS]), end.confidence - doubt - (0.1 if len(edits) > 12 else 0)
-    commands = [attempt for attempt in between if attempt.action == "shell" and attempt.command.changes and not carries(attempt.command)]
-    if edits and not commands and end.is_same and kind not in ("shell", "http"):
+    if not end.is_same:
+        return (_step(last, "changed"),), end.confidence
+    commands = [attempt for attempt in between if attempt.action == "shell" and _works(attempt.command)]
+    if edits and not commands and kind not in ("shell", "http"):
         return tuple(_step(edit, "edit") for edit in reversed(edits[-MOST_STEPS:])), end.confidence - (0.1 if len(edits) == 1 else 0.3)
     is_other_call = without_plumbing(failed.text) != without_plumbing(last.text)
-    if end.is_same and is_other_call and kind in ("shell", "git") and not any(installs(command.command) for command in commands):
+    if is_other_call and kind in ("shell", "git") and not any(installs(command.command) for command in commands):
         return (_step(last, "changed"), *_others(commands, "command", but=last)), end.confidence - 0.1
-    if commands and end.is_same:
+    if commands:
         ranked = sorted(commands, key=lambda attempt: (installs(attempt.command), attempt.seq), reverse=True)
         return tuple(_step(command, "command") for command in ranked[:MOST_STEPS]), end.confidence - (
             0.2 if not installs(ranked[0].command) else 0.05
         )
-    if not end.is_same or is_other_call:
+    if is_other_call:
         return (_step(last, "changed"),), end.confidence
     return (_step(last, "retry"),), end.confidence - 0.2
+
+
+def _works(command: Command) -> bool:
+    """Whether it may have changed something, and not only handed on what others changed."""
+    return command.changes and not carries(command)
 
 
 def _steps_to_edit(failed: Attempt, last: Attempt, between: list[Attempt], end: _End) -> tuple[tuple[Step, ...], float]:
     """An edit that was refused: the file was looked at and the same edit made again, or another edit was made."""
     looked = [attempt for attempt in between if attempt.files & failed.files and attempt.action in ("read", "search")]
-    looked += [attempt for attempt in between if attempt.action == "shell" and attempt.command.operands & failed.files]
+    shells = [attempt for attempt in between if attempt.action == "shell" and _names(attempt, failed.files)]
+    looked += [attempt for attempt in shells if attempt.command.operands & failed.files]
     looked.sort(key=lambda attempt: attempt.seq)
     said = failed.signature.sample.lower() if failed.signature else ""
     if end.is_same or (looked and " read" in said):
@@ -290,9 +331,10 @@ def _stem(name: str) -> str:
     return _TEST_PARTS.sub("", name.rpartition(".")[0])
 
 
-def _others(attempts: Iterable[Attempt], how: How, *, but: Attempt) -> tuple[Step, ...]:
-    found = [attempt for attempt in attempts if attempt is not but and (attempt.action == "edit" or attempt.command.changes)]
-    return tuple(_step(attempt, "edit" if attempt.action == "edit" else how) for attempt in found[-3:])
+def _others(attempts: Sequence[Attempt], how: How, *, but: Attempt) -> tuple[Step, ...]:
+    """The last three that may have changed something, besides."""
+    done = (attempt for attempt in reversed(attempts) if attempt is not but and (attempt.action == "edit" or attempt.command.changes))
+    return tuple(_step(attempt, "edit" if attempt.action == "edit" else how) for attempt in list(islice(done, 3))[::-1])
 
 
 def _step(attempt: Attempt, how: How) -> Step:

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import takewhile
-
-import msgspec
+from functools import cached_property
+from itertools import islice, takewhile
 
 from .. import timeline
 from ..model import Outcome as Verdict
@@ -34,16 +33,16 @@ Judge = Callable[["_Session"], Outcome | None]
 
 def outcome(events: Iterable[SessionEvent], bodies: Mapping[int, str]) -> Outcome:
     """How a timeline ended. Lines that were rewound, inline side chains and copies of other sessions' events say nothing about that."""
-    events = list(events)
+    events = timeline.in_order(events)
     attempts = attempts_of(events, bodies)
-    return outcome_in(events, bodies, attempts, fixes_in(attempts, bodies))
+    return outcome_in(events, bodies, [one for one in attempts if not _is_ours(one)], fixes_in(attempts, bodies))
 
 
 def outcome_in(
     events: Iterable[SessionEvent], bodies: Mapping[int, str], attempts: Sequence[Attempt], fixes: Sequence[Fix]
 ) -> Outcome:  # fmt: skip
-    """The same, for a caller that has the attempts and the fixes of these events already."""
-    session = _look(list(events), bodies, attempts, fixes)
+    """The same, for a caller that has the attempts and the fixes of these events already, without those of our own tools."""
+    session = _look(timeline.in_order(events), bodies, attempts, fixes)
     found = next(filter(None, (judge(session) for judge in _JUDGES)), Outcome(verdict="unknown"))
     if found.verdict == "success" and (words := _by_words(session)) is not None and words.verdict == "fail":
         return Outcome(
@@ -52,21 +51,37 @@ def outcome_in(
     return found
 
 
-class _Session(msgspec.Struct, frozen=True, kw_only=True):
-    """What the rules look at, of the line that is active."""
+class _Session:
+    """What the rules look at, of the line that is active. Most is found from the end, and only when a rule asks for it: half the time."""
 
-    line: list[SessionEvent]
-    bodies: Mapping[int, str]
-    attempts: list[Attempt]
-    """Those whose end is known and tells something, but for those about how things were before."""
-    fixes: Sequence[Fix]
-    first_edit: int | None
-    last_edit: int
-    """The seq of the end of the last change to a file; -1 when there was none."""
-    shipped: Attempt | None
-    """The last commit, push or pull request that was made after the last change."""
-    tests: list[Attempt]
-    """Runs of tests whose end is known."""
+    def __init__(self, line: list[SessionEvent], bodies: Mapping[int, str], done: list[Attempt], fixes: Sequence[Fix]) -> None:
+        self.line, self.bodies, self.fixes = line, bodies, fixes
+        self.done = done
+        """The attempts whose end is known. The rules ask which of them tell something."""
+
+    @cached_property
+    def first_edit(self) -> int | None:
+        return next((attempt.end_seq for attempt in self.done if _edits(attempt)), None)
+
+    @cached_property
+    def last_edit(self) -> int:
+        """The seq of the end of the last change to a file; -1 when there was none."""
+        return next((attempt.end_seq for attempt in reversed(self.done) if _edits(attempt)), -1)
+
+    @cached_property
+    def shipped(self) -> Attempt | None:
+        """The last commit, push or pull request that was made after the last change."""
+        for attempt in reversed(self.done):
+            if attempt.end_seq <= self.last_edit:
+                return None
+            if attempt.shell and _shipping(attempt, self.bodies):
+                return attempt
+        return None
+
+    @cached_property
+    def tests(self) -> list[Attempt]:
+        """Runs of tests whose end is known."""
+        return [attempt for attempt in self.done if _is_test(attempt) and (attempt.failed or _has_passed(attempt))]
 
     @property
     def is_tested_badly(self) -> bool:
@@ -74,29 +89,26 @@ class _Session(msgspec.Struct, frozen=True, kw_only=True):
         return bool(self.tests) and self.tests[-1].failed
 
 
-def _look(events: list[SessionEvent], bodies: Mapping[int, str], attempts: Sequence[Attempt], fixes: Sequence[Fix]) -> _Session:
-    is_subagent = all(event.is_sidechain for event in events)
-    line = [event for event in timeline.active(events) if event.origin is None and (is_subagent or not event.is_sidechain)]
-    seqs = {event.seq for event in line}
-    done = [attempt for attempt in attempts if attempt.is_done and attempt.end_seq in seqs and not _is_ours(attempt)]
-    edits = [attempt.end_seq for attempt in done if _edits(attempt)]
-    last_edit = edits[-1] if edits else -1
-    shipped = [attempt for attempt in done if attempt.end_seq > last_edit and _shipping(attempt, bodies)]
-    return _Session(
-        line=line,
-        bodies=bodies,
-        attempts=[attempt for attempt in done if not _is_of_before(attempt) and not _is_question(attempt)],
-        fixes=fixes,
-        first_edit=edits[0] if edits else None,
-        last_edit=last_edit,
-        shipped=shipped[-1] if shipped else None,
-        tests=[attempt for attempt in done if _is_test(attempt) and (attempt.failed or _has_passed(attempt))],
-    )
+def _look(events: timeline.Ordered, bodies: Mapping[int, str], attempts: Sequence[Attempt], fixes: Sequence[Fix]) -> _Session:
+    line = timeline.active(events)
+    if events.own is not events or events.main is not events:
+        is_subagent = events.main is events
+        line = [event for event in line if event.origin is None and (is_subagent or not event.is_sidechain)]
+    done = [attempt for attempt in attempts if attempt.is_done]
+    if len(line) < len(events):
+        seqs = {event.seq for event in line}
+        done = [attempt for attempt in done if attempt.end_seq in seqs]
+    return _Session(line, bodies, done, fixes)
+
+
+def _tells(attempt: Attempt) -> bool:
+    """Whether its end says something about the work: it was neither a question, nor about how things were before."""
+    return not _is_question(attempt) and not _is_of_before(attempt)
 
 
 def _is_ours(attempt: Attempt) -> bool:
     event = attempt.call or attempt.result
-    return event is not None and is_own(event.tool)
+    return event is not None and event.tool is not None and is_own(event.tool)
 
 
 def _is_question(attempt: Attempt) -> bool:
@@ -107,11 +119,13 @@ def _is_question(attempt: Attempt) -> bool:
 def _edits(attempt: Attempt) -> bool:
     if attempt.failed or attempt.action != "shell":
         return attempt.action == "edit" and not attempt.failed
-    text = attempt.text[:LONGEST]  # Words are looked for before a pattern is, here and below: nearly every command is asked.
+    text = attempt.shell[:LONGEST]  # Words are looked for before a pattern is, here and below: nearly every command is asked.
     return ("sed" in text or "perl" in text or "git apply" in text or "patch -p" in text) and _IN_PLACE.search(text) is not None
 
 
-_IN_PLACE = re.compile(r"\b(?:sed|perl)\b[^|;&\n]{0,80} -[a-zA-Z]{0,4}i|\bgit apply\b|\bpatch -p\d")
+_IN_PLACE = re.compile(
+    r"(?:sed(?<!\wsed)|perl(?<!\wperl))\b[^|;&\n]{0,80} -[a-zA-Z]{0,4}i|git apply(?<!\wgit apply)\b|patch -p(?<!\wpatch -p)\d"
+)
 
 
 def _is_test(attempt: Attempt) -> bool:
@@ -138,7 +152,7 @@ def _has_failures(attempt: Attempt) -> bool:
 
 def _is_of_before(attempt: Attempt) -> bool:
     """Whether the changes were put aside for this run: what it tells is how things were before."""
-    if attempt.action != "shell" or "git " not in (text := attempt.text[:LONGEST]):
+    if attempt.action != "shell" or "git " not in (text := attempt.shell[:LONGEST]):
         return False
     return ("git stash" in text or "git worktree" in text or "git checkout" in text) and _ASIDE.search(text) is not None
 
@@ -222,20 +236,23 @@ def _last_but(line: list[SessionEvent], *kinds: str) -> SessionEvent | None:
 
 def _by_exit(session: _Session) -> Outcome | None:
     """Calls that failed one after another, at the end; or a run that says what it said before the changes."""
-    last = session.attempts[-LAST_FAILURES:]
+    last = list(islice(filter(_tells, reversed(session.done)), LAST_FAILURES))[::-1]
     if len(last) == LAST_FAILURES and all(attempt.failed for attempt in last):
         return _say("fail", "exit", 0.7, "the last calls failed", *(attempt.end_seq for attempt in last))
     if session.first_edit is None or session.shipped is not None:
         return None
-    run = next((attempt for attempt in reversed(session.attempts) if attempt.end_seq < session.last_edit or _runs(attempt)), None)
+    latest = filter(_tells, reversed(session.done))
+    run = next((attempt for attempt in latest if attempt.end_seq < session.last_edit or _runs(attempt)), None)
     if run is None or run.end_seq < session.last_edit:
         return None
     said = session.bodies.get(run.end_seq, "").strip()
     words = run.command.key.split()[:4]
-    before = next((other for other in session.attempts if other is not run and _may_be(other, run, words) and _runs(other)), None)
+    before = next(
+        filter(_tells, (other for other in session.done if other is not run and _may_be(other, run, words) and _runs(other))), None
+    )
     if before is None or before.end_seq > run.end_seq or not said or said != session.bodies.get(before.end_seq, "").strip():
         return None
-    changes = [attempt for attempt in session.attempts if before.end_seq < attempt.seq < run.seq and _edits(attempt)]
+    changes = [attempt for attempt in session.done if before.end_seq < attempt.seq < run.seq and _edits(attempt) and _tells(attempt)]
     if not any(attempt.files.isdisjoint(run.command.files) for attempt in changes):
         return None
     return _say("fail", "exit", 0.6, "the same run says what it said before the changes", before.end_seq, run.end_seq)
@@ -286,7 +303,7 @@ def _by_words(session: _Session) -> Outcome | None:
     if len(said) < 2:
         return None
     last = said[-1]
-    if any(attempt.seq > last.seq for attempt in session.attempts):
+    if any(attempt.seq > last.seq and _tells(attempt) for attempt in reversed(session.done)):
         return None
     text = " ".join(session.bodies.get(last.seq, last.summary or "")[:2000].lower().replace("\u2019", "'").split())
     if not text or len(text.split()) > SHORT or "?" in text:
@@ -303,7 +320,9 @@ def _by_errors(session: _Session) -> Outcome | None:
     """Errors that were met after the last change and never went away, when the agent had nothing to say after them."""
     if session.shipped is not None:
         return None
-    met = {attempt.end_seq: attempt for attempt in session.attempts if attempt.failed and attempt.action in ("shell", "edit")}
+    met = {
+        attempt.end_seq: attempt for attempt in session.done if attempt.failed and attempt.action in ("shell", "edit") and _tells(attempt)
+    }
     stayed = sorted(fix.failed_seq for fix in session.fixes if fix.fixed_seq is None and fix.failed_seq in met)
     stayed = [seq for seq in stayed if seq > session.last_edit and not met[seq].command.only_looks]
     if not stayed or _has_last_words(session, stayed[-1]):
@@ -324,14 +343,14 @@ _OF_AGENT = frozenset({"assistant_msg", "thinking", "tool_call", "edit", "test_r
 
 def _by_interruption(session: _Session) -> Outcome | None:
     """A plan that is not taken up here is no sign: it is often carried out in a session of its own."""
-    plans = {event.call_id for event in session.line if event.action == "plan" and event.is_call} - {None}
     last = list(takewhile(lambda event: event.kind not in _OF_AGENT and not timeline.is_prompt(event), reversed(session.line)))
+    stop = next((event for event in last if is_stop(event)), None)
+    if stop is None:
+        return None
+    plans = {event.call_id for event in session.line if event.action == "plan" and event.is_call} - {None}
     if any(event.call_id in plans for event in last):
         return None
-    for event in last:
-        if is_stop(event):
-            return _say("abandoned", "interrupted", 0.7, "the user interrupted it, and nothing followed", event.seq)
-    return None
+    return _say("abandoned", "interrupted", 0.7, "the user interrupted it, and nothing followed", stop.seq)
 
 
 def _by_silence(session: _Session) -> Outcome | None:

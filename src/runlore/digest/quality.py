@@ -12,7 +12,7 @@ from datetime import timedelta
 
 from ..config import Quality as Limits
 from ..model import Relation, SessionEvent, is_own
-from ..timeline import active, prompts
+from ..timeline import active, in_order, prompts
 from . import Quality
 
 LONG_PROMPT = 60
@@ -29,7 +29,7 @@ def quality(
     """The class of a session. `relation` is the session's own: a subagent's session is one whatever it holds."""
     if relation == "subagent":
         return "subagent"
-    line = active(event for event in events if event.origin is None)
+    line = active(in_order(events).own)
     if line and all(event.is_sidechain for event in line):
         return "subagent"
     typed = [event for event in prompts(line) if not event.is_sidechain]
@@ -58,11 +58,13 @@ def _is_automated(prompts: list[SessionEvent], line: list[SessionEvent], bodies:
 def _is_of_program(prompts: list[SessionEvent], line: list[SessionEvent], pace: timedelta) -> bool:
     """Whether every prompt but the first came sooner after the agent's last word than anyone types."""
     starts = {event.seq for event in prompts[1:]}
+    if len(starts) < FEWEST_GAPS:
+        return False
     last = None
-    gaps = []
     for event in line:
-        if event.seq in starts and event.ts is not None and last is not None:
-            gaps.append(event.ts - last)
+        if event.seq in starts:
+            if event.ts is None or last is None or not timedelta(0) <= event.ts - last < pace:
+                return False  # Mostly the first one.
         elif event.role in ("assistant", "tool"):
             last = event.ts or last
-    return len(gaps) >= FEWEST_GAPS and len(gaps) == len(starts) and all(timedelta(0) <= gap < pace for gap in gaps)
+    return True

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
+from operator import attrgetter
 from typing import TypeVar
 
 import msgspec
@@ -18,7 +19,7 @@ from .. import timeline
 from .._findings import DIGEST_VERSION, Covers, ErrorSeen, Fix, Moment, Ran, Tested, Took
 from ..config import Quality as Limits
 from ..model import CALL_KINDS, Digest, Session, SessionEvent, is_own, shorten
-from ._attempts import attempts_of
+from ._attempts import attempts_in
 from ._clean import safe
 from ._commands import seems_to_look
 from ._said import corrections_of, goal_of, is_stop
@@ -44,15 +45,16 @@ T = TypeVar("T")
 
 def make(session: Session, events: Iterable[SessionEvent], bodies: Mapping[int, str], limits: Limits = DEFAULT) -> Digest:
     """The digest of a session from all of its events and their bodies, as the store has them, that is without secrets."""
-    everything = list(events)
-    own = _own(everything)
-    attempts = attempts_of(own, bodies)
+    everything = timeline.in_order(events)
+    tools = {tool for tool in set(map(attrgetter("tool"), everything)) if is_own(tool)}
+    own = _without(tools, everything)
+    attempts = attempts_in(own, bodies)
     fixes = fixes_in(attempts, bodies)
     ended = outcome_in(everything, bodies, attempts, fixes)
     work = work_in(attempts, bodies)
     calls = [event for event in own if event.kind in CALL_KINDS]
-    is_main = not all(event.is_sidechain for event in own)
-    spoken = [event for event in own if not (is_main and event.is_sidechain)]
+    kinds = Counter(map(attrgetter("kind"), own))
+    spoken = own.main
     goal = goal_of(timeline.prompts(spoken), bodies)
     cut: dict[str, int] = {}
 
@@ -81,20 +83,20 @@ def make(session: Session, events: Iterable[SessionEvent], bodies: Mapping[int, 
         tests=_last("tests", work.tests, MOST_TESTS, cut),
         commits=most("commits", work.commits.values(), MOST_MOMENTS),
         pull_requests=most("pull_requests", work.pull_requests.values(), MOST_MOMENTS),
-        edits=dict(most("edits", (p for p in by_use(work.edited) if p[1] >= SEVERAL), MOST_FILES)),
+        edits=dict(most("edits", by_use({path: n for path, n in work.edited.items() if n >= SEVERAL}), MOST_FILES)),
         slow=slow,
-        actions=_counted("actions", [event.action for event in calls if event.action], cut),
-        tools=_counted("tools", [event.tool for event in calls if event.tool], cut),
-        kinds=_counted("kinds", [event.kind for event in own], cut),
+        actions=_counted("actions", Counter(map(attrgetter("action"), calls)), cut),
+        tools=_counted("tools", Counter(map(attrgetter("tool"), calls)), cut),
+        kinds=_counted("kinds", kinds, cut),
         subagents=most("subagents", (_moment(event) for event in calls if event.action == "agent"), MOST_MOMENTS),
         wall_s=_span(own),
         active_s=round(session.cost.wall_clock_s, 3),
-        interventions=most("interventions", (_moment(event) for event in _stops(spoken)), MOST_MOMENTS),
+        interventions=most("interventions", map(_moment, _stops(spoken)) if "human_intervention" in kinds else (), MOST_MOMENTS),
         corrections=most("corrections", corrections_of(spoken, bodies), MOST_MOMENTS),
-        told=most("told", told_in(everything, bodies), MOST_TOLD),
-        decisions=most("decisions", (_decision(event, bodies) for event in own if event.kind == "decision"), MOST_MOMENTS),
+        told=most("told", told_in(everything, bodies) if tools else (), MOST_TOLD),
+        decisions=most("decisions", _decisions(own, bodies) if "decision" in kinds else (), MOST_MOMENTS),
         retries=session.cost.retries,
-        compactions=len([event for event in own if event.view == "compact"]),
+        compactions=list(map(attrgetter("view"), own)).count("compact"),
         errors=errors,
         fixes=answers,
         outcome=ended.verdict,
@@ -109,22 +111,23 @@ def make(session: Session, events: Iterable[SessionEvent], bodies: Mapping[int, 
     )
 
 
-def _own(events: Sequence[SessionEvent]) -> list[SessionEvent]:
+def _without(tools: set[str | None], events: timeline.Ordered) -> timeline.Ordered:
     """What happened here: copies count where they happened, and what our own tools answered is no evidence of anything."""
-    tools = {tool for tool in {event.tool for event in events} if is_own(tool)}
     if not tools:
-        return [event for event in events if event.origin is None]
+        return events.own
     calls = {event.call_id for event in events if event.tool in tools} - {None}
-    return [event for event in events if event.origin is None and event.tool not in tools and event.call_id not in calls]
+    return timeline.Ordered([event for event in events.own if event.tool not in tools and event.call_id not in calls])
 
 
 def _moment(event: SessionEvent) -> Moment:
     return Moment(event.seq, shorten(" ".join((event.summary or event.native or "").split())))
 
 
-def _decision(event: SessionEvent, bodies: Mapping[int, str]) -> Moment:
-    """In one line, from all of its lines: the first of them may merely say that answers follow."""
-    return Moment(event.seq, shorten(" ".join((bodies.get(event.seq) or event.summary or "")[:2000].split())))
+def _decisions(events: Iterable[SessionEvent], bodies: Mapping[int, str]) -> Iterator[Moment]:
+    """Each in one line, from all of its lines: the first of them may merely say that answers follow."""
+    for event in events:
+        if event.kind == "decision":
+            yield Moment(event.seq, shorten(" ".join((bodies.get(event.seq) or event.summary or "")[:2000].split())))
 
 
 def _stops(events: Iterable[SessionEvent]) -> Iterator[SessionEvent]:
@@ -142,8 +145,8 @@ def _span(events: Sequence[SessionEvent]) -> float:
     return round((max(times) - min(times)).total_seconds(), 3) if times else 0.0
 
 
-def _counted(name: str, words: Iterable[str], cut: dict[str, int]) -> dict[str, int]:
-    counts = by_use(Counter(words))
+def _counted(name: str, words: Mapping[str | None, int], cut: dict[str, int]) -> dict[str, int]:
+    counts = by_use({word: count for word, count in words.items() if word})
     if len(counts) > MOST_NAMES:
         cut[name] = len(counts) - MOST_NAMES
     return dict(counts[:MOST_NAMES])
@@ -223,8 +226,8 @@ def cited_besides(commands: Iterable[Ran], slow: Iterable[Took], evidence: Itera
 
 def excerpt(body: str, line: str = "") -> str:
     """At most 500 bytes of a body: around this line, where it is in it, or else from the beginning."""
-    at = body.find(line[:60].rstrip("…")) if line else -1
-    begin = max(0, at - EXCERPT // 3) if len(body) > EXCERPT and at > EXCERPT // 2 else 0
+    at = body.find(line[:60].rstrip("…")) if line and len(body) > EXCERPT else -1
+    begin = max(0, at - EXCERPT // 3) if at > EXCERPT // 2 else 0
     text = safe(body[begin : begin + EXCERPT]).strip()
     data = f"{'…' * bool(begin)}{text}".encode()
     is_cut = len(data) > EXCERPT or begin + EXCERPT < len(body)

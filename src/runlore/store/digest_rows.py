@@ -26,9 +26,10 @@ ERROR = (
 # ── packing ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 def pack_digest(digest: Digest) -> tuple[int, bytes, bytes]:
     """Its length, hash and packed bytes; the same whenever it was made. What it has nothing to say of is left out."""
-    data = digest.to_dict()
-    del data["made_at"]
-    return pack_text(_encode({name: value for name, value in data.items() if name not in _EMPTY or value != _EMPTY[name]}))
+    said = {name: value for name, empty in _EMPTY.items() if (value := getattr(digest, name)) != empty}
+    if digest.before is not None:
+        said["before"] = digest.before.to_dict()
+    return pack_text(_encode({**digest.extra, **said}))
 
 
 def unpack_digest(made_at: str, length: int, hash_: bytes, body: bytes) -> Digest:
@@ -41,8 +42,9 @@ def clean_digest(digest: Digest, text: Callable[[str], str]) -> Digest:
     return msgspec.structs.replace(Digest.from_dict(_cleaned(digest.to_dict(), text)), made_at=digest.made_at)
 
 
-_EMPTY = Digest(session_uid="", version=-1, covers=Covers(last_seq=-1, content_hash="")).to_dict()
-_encode = msgspec.json.Encoder(order="deterministic").encode
+_NOTHING = Digest(session_uid="", version=-1, covers=Covers(last_seq=-1, content_hash=""))
+_EMPTY = {name: getattr(_NOTHING, name) for name in Digest.__struct_fields__ if name not in ("extra", "made_at")}
+_encode = msgspec.json.Encoder(order="sorted").encode
 _KEPT = frozenset({"session_uid", "content_hash", "fingerprint"})
 """Texts that are names: cleaned, they would name something else."""
 
