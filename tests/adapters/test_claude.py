@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runlore.adapters import Normalized, Record, Source, _tools, get
-from runlore.adapters._claude import fold
+from runlore.adapters._claude import fold, words
 from runlore.model import Session, Tests, make_uid
 from runlore.testing import check_law, iter_fixtures
 
@@ -388,6 +388,18 @@ def test_the_signature_of_a_thought_is_not_kept_and_anything_else_of_that_name_i
     assert ADAPTER.slim(slim) == slim
     endless = b'{"signature":"","type":"thinking","thinking":"' + b"\\n" * 1_000_000
     assert ADAPTER.slim(endless) == endless
+
+
+PIECES = (
+    b'"type":"thinking","thinking":"', b'","signature":"', b'"', b"\\", b'\\"', b"abc", b"A" * 63, b"B" * 64, b"C" * 70 + b"==", b"},",
+)  # fmt: skip
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=9).map(b"".join), st.integers(0, 200))
+def test_what_is_quickly_seen_of_a_signature_is_what_the_pattern_finds(rest: bytes, quotes: int) -> None:
+    line = PIECES[0] + b'\\"' * quotes + rest
+    found = words._SIGNED.sub(lambda found: b"%s[signature %d B]" % (found[1], len(found[2])), line)
+    assert words.without_signatures(line) == found
 
 
 def test_a_session_is_resumed_by_its_id_and_a_subagent_by_its_parents() -> None:

@@ -903,3 +903,8 @@ def title_of(store: Store, root: Path) -> str | None:
     found = store.session(f"codex:{THREAD}")
     assert found is not None
     return found.title
+
+
+@given(st.text())
+def test_white_space_of_any_kind_tells_no_two_messages_apart(text: str) -> None:
+    assert words.key_of(text) == words.key_of("".join(text.split())) == words.key_of("\u2003".join(text.split()))

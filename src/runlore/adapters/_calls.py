@@ -54,21 +54,38 @@ def describe(name: Any, given: Any, action: str, diff: str | None = None) -> Des
     tool = name[:200] if isinstance(name, str) and name else "unknown"
     given = opened(given)
     args = given if isinstance(given, dict) else {}
-    files = tuple(dict.fromkeys(path for word in PATHS if (path := pick(args, word, of=str)))) if action in ON_FILES else ()
-    command = next(
-        (text for word in _COMMANDS if (text := pick(args, word, of=str)) is not None), given if isinstance(given, str) else None
-    )
-    known = (args[word] for word in _HEADLINES if word in args)
-    headline = next((text for found in (known, args.values()) for text in found if isinstance(text, str) and text), tool)
-    kind, body = "tool_call", key_values(args) or text_of(given)
-    if action == "shell" and command is not None:
-        kind, body, headline = "test_run" if is_test_run(command) else "tool_call", command, command
-    elif action == "edit":
-        kind, body = "edit", change(args, diff) or body
+    if action == "shell" and (command := _command(args, given)) is not None:
+        kind = "test_run" if is_test_run(command) else "tool_call"
+        return Described(tool, kind, action, command or tool, one_line(command))
+    files = tuple(dict.fromkeys([path for word in PATHS if (path := _text(args, word))])) if action in ON_FILES else ()
+    kind, body = "tool_call", None
+    if action == "edit":
+        kind, body = "edit", change(args, diff)
+    body = body or key_values(args) or text_of(given)
+    if action == "edit":
         files = files or patched(body)
-    if files and action in ("read", "edit"):
-        headline = files[0]
+    headline = files[0] if files and action != "search" else _headline(args) or tool
     return Described(tool, kind, action, body or tool, one_line(headline), files)
+
+
+def _text(args: dict[str, Any], word: str) -> str | None:
+    text = args.get(word)
+    return text if isinstance(text, str) else None
+
+
+def _command(args: dict[str, Any], given: Any) -> str | None:
+    for word in _COMMANDS:
+        if (text := _text(args, word)) is not None:
+            return text
+    return given if isinstance(given, str) else None
+
+
+def _headline(args: dict[str, Any]) -> str | None:
+    """The argument that says most: a known one, else the first that is a text."""
+    for word in _HEADLINES:
+        if text := _text(args, word):
+            return text
+    return next((text for text in args.values() if isinstance(text, str) and text), None)
 
 
 def opened(given: Any) -> Any:
@@ -86,14 +103,14 @@ def patched(patch: str) -> tuple[str, ...]:
 
 def change(args: dict[str, Any], diff: str | None = None) -> str | None:
     """The path and the lines that change: as the agent itself found them, else as the call says; None when neither does."""
-    path = next((path for word in PATHS if (path := pick(args, word, of=str))), "")
+    path = next((path for word in PATHS if (path := _text(args, word))), "")
     if diff and (found := _HUNK.search(diff)):
         return f"{path}\n{diff[found.start() :].rstrip()}"
     edits = [edit for edit in pick(args, "edits", of=list) or [args] if isinstance(edit, dict)]
     pairs = [(text_of(edit.get(old)), text_of(edit.get(new))) for edit in edits for old, new in _CHANGES if old in edit or new in edit]
     if pairs:
         return file_change(path, pairs)
-    content = next((text for word in _CONTENTS if (text := pick(args, word, of=str)) is not None), None)
+    content = next((text for word in _CONTENTS if (text := _text(args, word)) is not None), None)
     return None if content is None else file_content(path, content)
 
 

@@ -14,7 +14,7 @@ import msgspec
 from .._hash import blake2b
 from ..errors import ReadError
 from . import Position, Record, Source
-from ._jsonl import LONGEST, JsonLines, parse, reason_of, to_json
+from ._jsonl import LONGEST, JsonLines, parse, read_up_to, reason_of, to_json
 
 PROBLEMS = (None, "not UTF-8")  # What may be wrong with a document that can be read all the same.
 
@@ -29,7 +29,7 @@ class Documents(JsonLines):
     def identity(self, path: str) -> tuple[bytes, bytes]:
         """What tells whether a document is still the same. Raises OSError."""
         with open(path, "rb") as file:
-            digest = blake2b(file.read(LONGEST), digest_size=16).digest()
+            digest = blake2b(read_up_to(LONGEST, file), digest_size=16).digest()
         return digest, digest
 
     def parts(self, source: Source, document: Any) -> list[Any]:
@@ -112,7 +112,7 @@ def load_document(path: str) -> Any:
     """The value of a JSON document. Raises ReadError when it cannot be read, or is none."""
     try:
         with open(path, "rb") as file:
-            data = file.read(LONGEST + 1)
+            data = read_up_to(LONGEST + 1, file)
     except OSError as error:
         raise ReadError(path, reason_of(error)) from error
     if len(data) > LONGEST:

@@ -147,7 +147,7 @@ class Reader(Fold[Memory]):
         self.path = source.path
 
     def session(self, named: str | None = None) -> str:
-        return super().session(named or _name_of(self.path, []))
+        return self.state.session or super().session(named or _name_of(self.path, []))
 
     def line(self, value: dict[str, Any]) -> None:
         if "head" in value:

@@ -19,8 +19,12 @@ V = TypeVar("V")
 def pick(value: Any, *path: str, of: type[T]) -> T | None:
     """What stands at this place when it is of this type. No truth value is a number."""
     for name in path:
-        value = value.get(name) if isinstance(value, dict) else None
-    return value if isinstance(value, of) and not (isinstance(value, bool) and of is not bool) else None
+        if not isinstance(value, dict):
+            return None
+        value = value.get(name)
+    if value is None or value.__class__ is of:  # Nearly always, and asked for every field of every record.
+        return value
+    return value if isinstance(value, of) and (of is bool or not isinstance(value, bool)) else None
 
 
 def number(value: Any, most: int = 1 << 40) -> int | None:

@@ -69,9 +69,9 @@ class Reader(Fold[Chat]):
     def line(self, value: dict[str, Any]) -> None:
         state = self.state
         self.value = value
-        named = pick(value, "sessionId", of=str)
-        stem = self.file.removesuffix(".jsonl")
-        self.session(stem if _UUID.match(stem) or self.above else named)
+        if not state.session:
+            stem = self.file.removesuffix(".jsonl")
+            self.session(stem if _UUID.match(stem) or self.above else pick(value, "sessionId", of=str))
         uuid = identifier(value.get("uuid"))
         if uuid is not None:
             name = self.named(uuid)

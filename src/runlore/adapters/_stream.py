@@ -9,6 +9,7 @@ import os
 from typing import Any, Generic, Protocol, TypeVar, Unpack
 
 import msgspec
+from msgspec.structs import force_setattr
 
 from .._hash import blake2b
 from ..model import Relation, SessionEvent, Usage
@@ -96,6 +97,8 @@ class Fold(Objects, Generic[S]):
         self.parent: str | None = None
         self.original: str | None = None
         """The record that the agent says the current one is a copy of."""
+        self.stamped: tuple[str | bytes | None, bytes] = (None, b"")
+        """The last record that was stamped, and its stamp, which is asked for several times and made of all its bytes."""
 
     def begin(self, raw: str | bytes) -> None:
         super().begin(raw)
@@ -131,8 +134,12 @@ class Fold(Objects, Generic[S]):
 
     def stamp(self) -> bytes:
         """What tells the current record from others."""
-        raw = self.raw.encode("utf-8", "replace") if isinstance(self.raw, str) else self.raw
-        return blake2b(raw, digest_size=8).digest()
+        raw, stamp = self.stamped
+        if raw is not self.raw:
+            data = self.raw.encode("utf-8", "replace") if isinstance(self.raw, str) else self.raw
+            stamp = blake2b(data, digest_size=8).digest()
+            self.stamped = self.raw, stamp
+        return stamp
 
     def anonymous(self) -> str:
         """An id for a record that has none: the same wherever the file is cut."""
@@ -159,13 +166,14 @@ class Fold(Objects, Generic[S]):
         body = cap(body)
         if stream.relation == "subagent":
             more["is_sidechain"] = True
-        out.events.append(
-            SessionEvent(
-                session_uid=self.uid(self.current()), seq=stream.seq, ts=self.ts, kind=kind, role=role, tool=tool,
-                summary=one_line(body if summary is None else summary), native_id=native_id, call_id=call_id, action=action,
-                native=native, record=max(0, self.state.records - 1), **more,  # What comes beside a record is the next one's.
-            )
+        event = SessionEvent(
+            session_uid=self.uid(self.current()), seq=stream.seq, ts=self.ts, kind=kind, role=role, tool=tool,
+            summary=one_line(body if summary is None else summary), native_id=native_id, call_id=call_id, action=action,
+            native=native, record=max(0, self.state.records - 1),  # What comes beside a record is the next one's.
         )  # fmt: skip
+        for name, value in more.items():  # It is known to nobody else yet, and arguments by dictionary cost as much as the event.
+            force_setattr(event, name, value)
+        out.events.append(event)
         out.bodies.append(body)
         out.parents.append(self.parent)
         out.originals.append(None if self.original is None else self.original + mark)

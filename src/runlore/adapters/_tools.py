@@ -44,10 +44,11 @@ def one_line(text: str) -> str:
     """
     end = text.find("\n", 0, LONGEST_LINE + 1)
     start = 0
-    field = _FIELD.match(text) if text.startswith("[[") else None
-    if not text[:1].isalnum() and (found := _WORD.search(text, field.end() if field else 0, 2000)):
-        start = text.rfind("\n", 0, found.start()) + 1
-        end = text.find("\n", found.start(), start + LONGEST_LINE + 1)
+    if not text[:1].isalnum():
+        field = _FIELD.match(text) if text.startswith("[[") else None
+        if found := _WORD.search(text, field.end() if field else 0, 2000):
+            start = text.rfind("\n", 0, found.start()) + 1
+            end = text.find("\n", found.start(), start + LONGEST_LINE + 1)
     line = text[start : end if end >= 0 else start + LONGEST_LINE + 1].strip()
     if not line.isprintable():
         line = _CONTROLS.sub(" ", _ESCAPES.sub("", line)).strip()
@@ -143,7 +144,7 @@ _RUNNER = r"""
     | (?:make | just | mise \s+ run | task) \s+ (?:-\S+ \s+)* (?:test | check)
 """
 _PYTHON = r"(?:[\w.~$/{}-]*/)? python[\d.]* \s+ (?: .* \s )?"
-_TEST = re2.compile(
+_TEST = re2.compile(  # Of bytes: a match of a text takes twice as long, for it counts characters.
     "".join(
         rf"""\s* (?: [A-Za-z_]\w*=\S* \s+
             | (?:sudo | time | env | exec | npx | bunx | pnpx | uvx | xargs | then | do | command) \s+ (?:-\S+ \s+)*
@@ -151,10 +152,15 @@ _TEST = re2.compile(
          (?: (?:uv | poetry | pipenv | pdm | hatch | rye | conda | npm | pnpm | yarn | bun | bundle | docker | docker-compose | podman) \s
              (?: .* \s )? (?:run | exec) \s+ (?: .* \s )? )?
          (?: (?: {_PYTHON} -m \s+ )? (?: {_RUNNER} ) | {_PYTHON} \S*manage\.py \s+ test ) (?: [\s)'":] | $ )""".split()
-    )
+    ).encode()
 )
-_TEST_WORDS = ("test", "tox", "nox", "jest", "rspec", "rake", "mocha", "phpunit", "verify", "bats", "prove ", "ginkgo", "check", "pest")
-_BEFORE_COMMAND = ("\n", "&", ";", "|", "(", "`")
+_TEST_WORDS = ("est", "ox", "rspec", "rake", "mocha", "phpunit", "verify", "bats", "prove ", "ginkgo", "check")
+"""One of these is in each runner. Most commands have none, and to ask for one is a pass over the command: of words that end alike only
+the end is looked for."""
+_TEST_LETTERS = {"est": "tjp", "ox": "tn"}
+"""What stands before it: `test`, `jest`, `pest`, `tox`, `nox`."""
+_BEFORE_COMMAND = ("&", ";", "|", "(", "`")
+"""What a command may follow, as it may a new line."""
 
 
 def is_test_run(command: str) -> bool:
@@ -181,13 +187,19 @@ def _without_talk(command: str) -> str:
         end = text.find(f"\n{mark[2]}", at)
         text = text[:at] + (text[at + mark.end() : line] + text[end + 1 + len(mark[2]) :] if 0 <= line <= end else "")
         at = text.find("<<", at)
-    text = _QUOTED.sub(lambda found: found[0] if _is_read(text, found.start(), found[0]) else " ", text)
+    if '"' in text or "'" in text:
+        text = _QUOTED.sub(lambda found: found[0] if _is_read(text, found.start(), found[0]) else " ", text)
     return command if text == command else text
 
 
 def _is_read(text: str, at: int, quoted: str) -> bool:
     """Whether what is in quotes may be run: a path, or what a shell is given."""
-    return not any(mark in quoted for mark in " |\n") or _GIVES.search(text[max(0, at - 200) : at]) is not None
+    if " " not in quoted and "|" not in quoted and "\n" not in quoted:
+        return True
+    before = text[max(0, at - 200) : at]
+    if not before.rstrip().endswith(_GIVES_ENDS) and "ssh" not in before and "exec" not in before:
+        return False
+    return _GIVES.search(before) is not None
 
 
 _LONGEST_COMMAND, _MOST_DOCUMENTS = 20_000, 50
@@ -197,18 +209,28 @@ _QUOTED = re2.compile(r"""(?s)"(?:[^"\\]|\\.)*"|\$'(?:[^'\\]|\\.)*'|'[^']*'""")
 _GIVES = re.compile(
     r"(?:\s-[a-zA-Z]{0,3}c|-Command|--command|--exec|--run|\beval|\bconcurrently|\b(?:ba|z|da|k)?sh|\bssh\b[^\n;&|]*|\bexec\b[^\n;&|]*)[\s=]*\Z"
 )
+_GIVES_ENDS = ("c", "mmand", "run", "eval", "concurrently", "sh", "=")
+"""Without one of these, or the two that may stand further in front, the pattern cannot match, which takes ten times as long to see."""
 
 
 def _speaks_of_tests(command: str) -> bool:
-    for word in _TEST_WORDS:
-        at = command.find(word, 0, 4000)
-        start = -1
+    head = command[:4000]
+    words = [word for word in _TEST_WORDS if word in head]
+    if not words:
+        return False
+    for mark in _BEFORE_COMMAND:
+        head = head.replace(mark, "\n")
+    tried = set[int]()
+    for word in words:
+        letters = _TEST_LETTERS.get(word)
+        at = head.find(word)
         while at >= 0:
-            begin = max([command.rfind(mark, 0, at) for mark in _BEFORE_COMMAND]) + 1
-            if begin != start and _TEST.match(command[begin : begin + 300]):
-                return True
-            start = begin
-            at = command.find(word, at + 1, 4000)
+            begin = head.rfind("\n", 0, at) + 1
+            if begin not in tried and (letters is None or (at > begin and head[at - 1] in letters)):
+                if _TEST.match(command[begin : begin + 300].encode()):
+                    return True
+                tried.add(begin)
+            at = head.find(word, at + 1)
     return False
 
 
@@ -217,9 +239,13 @@ def test_counts(output: str) -> Tests | None:
     tail = output[-TAIL:]
     if "\x1b" in tail:
         tail = _ESCAPES.sub("", tail)
-    for word, reader in _READERS:
-        if word in tail and (found := reader(tail)) is not None:
-            return found
+    tail = f"\n{tail}"
+    for reader, words in _READERS:
+        for word in words:
+            if word in tail:
+                if (found := reader(tail)) is not None:
+                    return found
+                break
     return None
 
 
@@ -229,7 +255,7 @@ def _tests(passed: int | None = None, failed: int | None = None, skipped: int | 
     return Tests(**{k: v for k, v in (("passed", passed), ("failed", failed), ("skipped", skipped)) if v is not None and v < limit})
 
 
-_PYTEST = re.compile(r"^(?:=+ )?((?:\d+ [a-z]+(?:, )?)+) in [\d.:]+ ?s", re.MULTILINE)
+_PYTEST = re.compile(r"\n(?:=+ )?((?:\d+ [a-z]+(?:, )?)+) in [\d.:]+ ?s")
 _PYTEST_END = re.compile(r" in [\d.:]+ ?s")
 _NUMBER_WORD = re.compile(r"\b(\d+) ([a-z]+)")
 _WORDS = {
@@ -258,7 +284,7 @@ def _pytest(text: str) -> Tests | None:
     return _sum_words(_NUMBER_WORD.findall(found[-1]), all_known=True) if found else None
 
 
-_UNITTEST = re.compile(r"^Ran (\d+) tests? in [\d.]+s\s+(OK|FAILED|NO TESTS RAN)(?: \(([^)]*)\))?", re.MULTILINE)
+_UNITTEST = re.compile(r"\nRan (\d+) tests? in [\d.]+s\s+(OK|FAILED|NO TESTS RAN)(?: \(([^)]*)\))?")
 
 
 def _unittest(text: str) -> Tests | None:
@@ -272,21 +298,21 @@ def _unittest(text: str) -> Tests | None:
     return _tests(max(0, ran - failed - skipped), failed, skipped) if all_found else None
 
 
-_JEST = re.compile(r"^[ \t]*Tests:?[ \t]+((?:\d+ (?:failed|passed|skipped|todo|pending)[ ,|]*)+)", re.MULTILINE)
-_CARGO = re.compile(r"^[ \t]*test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored", re.MULTILINE)
-_NEXTEST = re.compile(r"^[ \t]*Summary \[[^\]\n]*\][ \t]+\d+ tests? run: (.*)$", re.MULTILINE)
-_MOCHA = re.compile(r"^[ \t]+(\d+) (passing|failing|pending)\b", re.MULTILINE)
-_RSPEC = re.compile(r"^(\d+) examples?, (\d+) failures?(?:, (\d+) pending)?", re.MULTILINE)
-_PHPUNIT = re.compile(r"^(?:OK \((\d+) tests?|Tests: (\d+), Assertions: \d+(.*))", re.MULTILINE)
-_DOTNET = re.compile(r"Failed:\s+(\d+), Passed:\s+(\d+), Skipped:\s+(\d+), Total:", re.MULTILINE)
+_JEST = re.compile(r"\n[ \t]*Tests:?[ \t]+((?:\d+ (?:failed|passed|skipped|todo|pending)[ ,|]*)+)")
+_CARGO = re.compile(r"\n[ \t]*test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored")
+_NEXTEST = re.compile(r"\n[ \t]*Summary \[[^\]\n]*\][ \t]+\d+ tests? run: (.*)$", re.MULTILINE)
+_MOCHA = re.compile(r"\n[ \t]+(\d+) (passing|failing|pending)\b")
+_RSPEC = re.compile(r"\n(\d+) examples?, (\d+) failures?(?:, (\d+) pending)?")
+_PHPUNIT = re.compile(r"\n(?:OK \((\d+) tests?|Tests: (\d+), Assertions: \d+(.*))")
+_DOTNET = re.compile(r"Failed:\s+(\d+), Passed:\s+(\d+), Skipped:\s+(\d+), Total:")
 _DOTNET_NEW = re.compile(r"Test summary: total: \d+, failed: (\d+), succeeded: (\d+), skipped: (\d+)")
-_MAVEN = re.compile(r"Tests run: (\d+), Failures: (\d+), Errors: (\d+), Skipped: (\d+)(?!.*Time elapsed)", re.MULTILINE)
-_GRADLE = re.compile(r"^(\d+) tests? completed, (\d+) failed(?:, (\d+) skipped)?", re.MULTILINE)
-_CTEST = re.compile(r"^\d+% tests passed, (\d+) tests? failed out of (\d+)", re.MULTILINE)
-_TAP = re.compile(r"^[#ℹ] (pass|fail|skipped|skip|todo)[ \t]+(\d+)[ \t]*$", re.MULTILINE)
-_BUN = re.compile(r"^ (\d+) (pass|fail|skip|todo)$", re.MULTILINE)
-_GO = re.compile(r"^[ \t]*--- (PASS|FAIL|SKIP): ", re.MULTILINE)
-_GO_PACKAGE = re.compile(r"^(ok|FAIL)[ \t]+\S+[ \t]+(?:\(cached\)|[\d.]+s|\[build failed\])", re.MULTILINE)
+_MAVEN = re.compile(r"Tests run: (\d+), Failures: (\d+), Errors: (\d+), Skipped: (\d+)(?!.*Time elapsed)")
+_GRADLE = re.compile(r"\n(\d+) tests? completed, (\d+) failed(?:, (\d+) skipped)?")
+_CTEST = re.compile(r"\n\d+% tests passed, (\d+) tests? failed out of (\d+)")
+_TAP = re.compile(r"\n[#ℹ] (pass|fail|skipped|skip|todo)[ \t]+(\d+)[ \t]*$", re.MULTILINE)
+_BUN = re.compile(r"\n (\d+) (pass|fail|skip|todo)$", re.MULTILINE)
+_GO = re.compile(r"\n[ \t]*--- (PASS|FAIL|SKIP): ")
+_GO_PACKAGE = re.compile(r"\n(ok|FAIL)[ \t]+\S+[ \t]+(?:\(cached\)|[\d.]+s|\[build failed\])")
 
 
 def _numbers(found: Iterable[str | None]) -> list[int]:
@@ -379,25 +405,21 @@ def _go(text: str) -> Tests | None:
     return _tests(found.count("PASS"), found.count("FAIL"), found.count("SKIP")) if found else None
 
 
-# In this order, each asked only when its word is there: what one prints may look like another's.
-_READERS: tuple[tuple[str, Callable[[str], Tests | None]], ...] = (
-    (" in ", _pytest),
-    ("Ran ", _unittest),
-    ("Tests", _jest),
-    ("test result:", _cargo),
-    ("Summary [", _nextest),
-    ("example", _rspec),
-    ("OK (", _phpunit),
-    ("Tests: ", _phpunit),
-    ("ailed: ", _dotnet),
-    ("Tests run:", _maven),
-    ("completed, ", _gradle),
-    ("tests passed, ", _ctest),
-    ("pass ", _tap),
-    ("--- ", _go),
-    ("ok ", _go),
-    ("FAIL", _go),
-    (" pass", _bun),
-    (" passing", _mocha),
-    (" failing", _mocha),
+# In this order, each asked only when one of its words is there: what one prints may look like another's.
+_READERS: tuple[tuple[Callable[[str], Tests | None], tuple[str, ...]], ...] = (
+    (_pytest, (" in ",)),
+    (_unittest, ("Ran ",)),
+    (_jest, ("Tests",)),
+    (_cargo, ("test result:",)),
+    (_nextest, ("Summary [",)),
+    (_rspec, ("example",)),
+    (_phpunit, ("OK (", "Tests: ")),
+    (_dotnet, ("ailed: ",)),
+    (_maven, ("Tests run:",)),
+    (_gradle, ("completed, ",)),
+    (_ctest, ("tests passed, ",)),
+    (_tap, ("pass ",)),
+    (_go, ("--- ", "ok ", "FAIL")),
+    (_bun, (" pass",)),
+    (_mocha, (" passing", " failing")),
 )

@@ -87,7 +87,7 @@ class Adapter(JsonLines):
             from ._tools import without_base64
 
             line = without_base64(line)
-        if b'"signature":"' in line:
+        if b'"type":"thinking","thinking":"' in line:
             from ._claude.words import without_signatures
 
             line = without_signatures(line)

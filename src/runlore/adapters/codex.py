@@ -36,7 +36,7 @@ from ..errors import ReadError
 from ..model import Session
 from . import Integration, Normalized, Position, Record, Source
 from ._document import Documents
-from ._jsonl import LONGEST, JsonLines, _samples, _walk, note_refusal, parse, read_small, reason_of, to_json
+from ._jsonl import LONGEST, JsonLines, _samples, _walk, note_refusal, parse, read_small, read_up_to, reason_of, to_json
 
 FOLDERS = ("sessions", "archived_sessions")
 NAMES = "session_index.jsonl"
@@ -118,7 +118,8 @@ class Adapter(Documents):
         return Items(source, carry).run(records)
 
     def slim(self, line: bytes) -> bytes:
-        if b";base64," not in line and b'"encrypted_content"' not in line:
+        begin = line.find(b";")  # Most lines have none, which is seen in a tenth of the time.
+        if (begin < 0 or line.find(b";base64,", begin) < 0) and b'"encrypted_content"' not in line:
             return line
         from ._codex.words import without_blobs
 
@@ -213,7 +214,7 @@ def _unpacked(file: BinaryIO) -> _Lines:
 
 def _document(file: BinaryIO) -> BinaryIO:
     """A JSON document as the lines that later versions would have written: its header, then its items."""
-    data = file.read(LONGEST + 1)
+    data = read_up_to(LONGEST + 1, file)
     if len(data) > LONGEST:
         return io.BytesIO(data[: LONGEST + 1])  # One line that is too long, and is named as such.
     try:

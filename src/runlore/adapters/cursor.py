@@ -30,7 +30,7 @@ from ..errors import ReadError
 from ..model import Session
 from . import Normalized, Position, Record, Source, usual_roots
 from ._document import Growing
-from ._jsonl import LONGEST, JsonLines, _entries, _walk, note_refusal, read_small, to_json
+from ._jsonl import LONGEST, JsonLines, _entries, _walk, note_refusal, read_small, read_up_to, to_json
 from ._sqlite import reading
 from ._sqlite_sessions import UNIT, SqliteSessions
 
@@ -98,7 +98,7 @@ class Whole(Growing):
             from ._cursor.transcript import messages
 
             with open(source.path, "rb") as file:
-                return [], [to_json(message) for message in messages(file.read(LONGEST).decode("utf-8", "replace"))]
+                return [], [to_json(message) for message in messages(read_up_to(LONGEST, file).decode("utf-8", "replace"))]
         from ._cursor.workspace import records as bubbles
 
         place = read_small(os.path.join(folder, "workspace.json"), SMALL)

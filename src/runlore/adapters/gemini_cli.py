@@ -32,7 +32,7 @@ from ..errors import ReadError
 from ..model import Session
 from . import Normalized, Position, Record, Source
 from ._document import Documents
-from ._jsonl import LONGEST, JsonLines, _walk, note_refusal, parse, read_small, reason_of, to_json
+from ._jsonl import LONGEST, JsonLines, _walk, note_refusal, parse, read_small, read_up_to, reason_of, to_json
 
 CHATS, LOGS = "chats", "logs.json"
 OTHERS = frozenset({"settings.json", "projects.json", "trustedFolders.json", "oauth_creds.json", "google_accounts.json", "state.json"})
@@ -183,7 +183,7 @@ def _place_of(folder: str) -> str | None:
 
 def _lines_of(path: str, file: BinaryIO) -> BinaryIO:
     """A document as the lines of a log: its header, then its messages. Raises ReadError when it is none."""
-    data = file.read(LONGEST + 1)
+    data = read_up_to(LONGEST + 1, file)
     if len(data) > LONGEST:
         raise ReadError(path, f"larger than {LONGEST >> 20} MB")
     try:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Unpack
+from typing import Any, ClassVar, Unpack
 
 import msgspec
+from msgspec.structs import force_setattr
 
 from ..._hash import blake2b
 from ...model import SessionEvent, Usage
@@ -42,8 +43,9 @@ def _most(one: Tokens, other: Tokens) -> Tokens:
 class Fold:
     """A fold over the records of one source. All that outlives a batch is in `state`; the rest is about the current record."""
 
-    handlers: Mapping[str | None, Callable[[Line], None]]
-    rare_handlers: Mapping[str | None, Callable[[RareLine], None]]
+    # Functions, and not methods of this fold, which would be a cycle: all that was made of a batch would wait for one to be looked for.
+    handlers: ClassVar[Mapping[str | None, Callable[[Any, Line], None]]]
+    rare_handlers: ClassVar[Mapping[str | None, Callable[[Any, RareLine], None]]]
 
     def __init__(self, source: Source, carry: bytes | None) -> None:
         self.flavor = source.agent
@@ -91,7 +93,7 @@ class Fold:
                     self.rare(rare)
                 else:
                     self.begin(line)
-                    handler(line)  # type: ignore[misc] # one of the two is there
+                    handler(self, line)  # type: ignore[misc] # one of the two is there
                     if self.count != 1 or self.step is not None:
                         self.end()
             if self.room < 0:
@@ -122,7 +124,7 @@ class Fold:
             handler = self.handlers.get(line.type)
             if handler:
                 self.begin(line)
-                handler(line)
+                handler(self, line)
                 self.end()
             if not (handler or self.rare(line)):
                 problems = []  # Nothing can be wrong with what is not known.
@@ -152,7 +154,7 @@ class Fold:
             handler = self.handlers.get(role)  # Whatever the type was, this is what was said.
         self.begin(line)
         if handler:
-            handler(line)
+            handler(self, line)
         else:
             self.emit("lifecycle", self.raw_text(), kind or "unknown", kind or "unknown record")
         self.end()
@@ -325,11 +327,9 @@ class Fold:
             session_uid=self.uid, seq=session.seq, ts=self.ts, kind=kind, role=role, tool=tool,
             summary=one_line(body) if summary is None else summary, tokens=total, native_id=native_id, call_id=call_id,
             action=action, model=model, native=native, usage=usage, record=state.records - 1,
-        ) if not more else SessionEvent(
-            session_uid=self.uid, seq=session.seq, ts=self.ts, kind=kind, role=role, tool=tool,
-            summary=one_line(body) if summary is None else summary, tokens=total, native_id=native_id, call_id=call_id,
-            action=action, model=model, native=native, usage=usage, record=state.records - 1, **more,
         )  # fmt: skip
+        for name, value in more.items():  # It is known to nobody else yet.
+            force_setattr(event, name, value)
         out.events.append(event)
         out.bodies.append(body)
         out.parents.append(self.parent)
@@ -387,11 +387,12 @@ class Fold:
         key = message.id or f"{self.session.native}/{event}"
         if len(key) > LONGEST_KEY:
             key = local_id(self.state.root, key)
-        call = billed(counts, key, self.uid, self.ts, message.model, bool(line.isSidechain), line.requestId)
+        call = billed(counts, found, key, self.uid, self.ts, message.model, bool(line.isSidechain), line.requestId)
         self.out.calls.append((call, event))
         for n, part in enumerate(counts.iterations or ()):
             if part.type == "advisor_message":
-                extra = billed(part, f"{key}/adviser-{n}", self.uid, self.ts, part.model, bool(line.isSidechain), line.requestId)
+                name = f"{key}/adviser-{n}"
+                extra = billed(part, tokens(part), name, self.uid, self.ts, part.model, bool(line.isSidechain), line.requestId)
                 self.out.calls.append((extra, event))
 
     def take(self, step: tuple[str, Tokens, Tokens]) -> Usage:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
 
 from ..._text import own_tool
 from .. import Source
@@ -24,8 +25,6 @@ class Reader(Fold):
         self.is_inner = False
         self.parsed: tuple[str | bytes, list[tuple[Any, str, str | None]]] = (b"", [])
         """The last record that had a block which is not understood, and its values."""
-        self.handlers = {"user": self.user, "assistant": self.assistant, "attachment": self.attachment, "progress": self.progress}
-        self.rare_handlers = {"system": self.system, "permission-mode": self.permission_mode, "pr-link": self.pr_link}
 
     def user(self, line: Line) -> None:
         content = line.message.content if line.message else None
@@ -364,3 +363,10 @@ class Reader(Fold):
         self.state.link = task
         self.session.task, self.session.repo = task or self.session.task, repo or self.session.repo
         self.emit("lifecycle", url or self.raw_text(), "pr-link", one_line(task or "pull request"))
+
+    handlers: ClassVar[Mapping[str | None, Callable[[Any, Line], None]]] = {
+        "user": user, "assistant": assistant, "attachment": attachment, "progress": progress,
+    }  # fmt: skip
+    rare_handlers: ClassVar[Mapping[str | None, Callable[[Any, RareLine], None]]] = {
+        "system": system, "permission-mode": permission_mode, "pr-link": pr_link,
+    }  # fmt: skip

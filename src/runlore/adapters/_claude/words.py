@@ -211,12 +211,13 @@ _TIERS: dict[str | None, Tier] = {"priority": "priority", "flex": "flex", "batch
 
 
 def billed(
-    counts: Counts, key: str, uid: str, ts: datetime | None, model: str | None, is_sidechain: bool, request_id: str | None
+    counts: Counts, found: Tokens, key: str, uid: str, ts: datetime | None, model: str | None, is_sidechain: bool, request_id: str | None
 ) -> api.Call:
-    """One API call as it is billed."""
+    """One API call as it is billed; `found` are its tokens."""
     parts, tools = counts.cache_creation, counts.server_tool_use
     in_5m, in_1h = (parts.ephemeral_5m_input_tokens or 0, parts.ephemeral_1h_input_tokens or 0) if parts else (0, 0)
     write_5m, write_1h = split_cache_writes(_sane(counts.cache_creation_input_tokens or 0), _sane(in_5m), _sane(in_1h))
+    given, said, read, _ = found
     return api.Call(
         key=key,
         session_uid=uid,
@@ -226,9 +227,9 @@ def billed(
         model=model and model[:LONGEST_NAME],
         tier="fast" if counts.speed == "fast" else _TIERS.get(counts.service_tier),
         region="us" if counts.inference_geo == "us" else None,
-        input_tokens=_sane(counts.input_tokens or 0),
-        output_tokens=_sane(counts.output_tokens or 0),
-        cache_read_tokens=_sane(counts.cache_read_input_tokens or 0),
+        input_tokens=given,
+        output_tokens=said,
+        cache_read_tokens=read,
         cache_write_5m_tokens=write_5m,
         cache_write_1h_tokens=write_1h,
         web_searches=_sane(tools.web_search_requests or 0) if tools else 0,
@@ -394,9 +395,32 @@ def attachment_text(about: dict[str, Any]) -> str:
     return key_values({name: value for name, value in about.items() if name not in _NOT_IN_SHOWN})
 
 
+_THOUGHT, _SIGNATURE = b'"type":"thinking","thinking":"', b',"signature":"'
+_BASE64 = string.ascii_letters.encode() + string.digits.encode() + b"+/=_-"
 _SIGNED = re.compile(rb'("type":"thinking","thinking":"[^"\\]*+(?:\\.[^"\\]*+)*+","signature":")([A-Za-z0-9+/=_-]{64,})(?=")')
+_BACKSLASH = 0x5C
+_FEW_QUOTES = 100
 
 
 def without_signatures(line: bytes) -> bytes:
     """A line whose thoughts are not signed: signatures are ciphertext, which only the model's maker can read, and 5 % of all bytes."""
-    return _SIGNED.sub(lambda found: b"%s[signature %d B]" % (found[1], len(found[2])), line)
+    begin = _signature_at(line)
+    end = line.find(b'"', begin)
+    if begin < 0 or end < 0 or line.find(_THOUGHT, end) >= 0:
+        return _SIGNED.sub(lambda found: b"%s[signature %d B]" % (found[1], len(found[2])), line)
+    if end - begin < 64 or line[begin:end].translate(None, _BASE64):
+        return line
+    return b"%s[signature %d B]%s" % (line[:begin], end - begin, line[end:])
+
+
+def _signature_at(line: bytes) -> int:
+    """Where the signature of the first thought begins, or -1 where that is not plain to see. It looks at quotes only, and so takes a
+    twentieth of the time that the pattern takes."""
+    at = line.find(_THOUGHT) + len(_THOUGHT)
+    for _ in range(_FEW_QUOTES):
+        at = line.find(b'"', at) + 1
+        if not at or line[at - 2] != _BACKSLASH:
+            return at + len(_SIGNATURE) if at and line.startswith(_SIGNATURE, at) else -1
+        if line[at - 3] == _BACKSLASH:
+            return -1
+    return -1

@@ -15,7 +15,7 @@ import msgspec
 from ..._hash import blake2b
 from ...errors import ReadError
 from .. import Source
-from .._jsonl import LONGEST, parse, read_small, to_json
+from .._jsonl import LONGEST, parse, read_small, read_up_to, to_json
 from .._pick import milliseconds, pick
 from .words import around_in, loads, results_in, spoken
 
@@ -35,7 +35,7 @@ def identity(source: Source) -> tuple[bytes, bytes]:
     hashes = []
     for path in _paths(source):
         with open(path, "rb") as file:
-            hashes.append(blake2b(file.read(LONGEST), digest_size=16).digest())
+            hashes.append(blake2b(read_up_to(LONGEST, file), digest_size=16).digest())
     return hashes[0], blake2b(b"".join(hashes), digest_size=16).digest()
 
 
@@ -62,7 +62,7 @@ def items(source: Source) -> list[Any]:
 
 def _load(path: str) -> Any:
     with open(path, "rb") as file:
-        data = file.read(LONGEST + 1)
+        data = read_up_to(LONGEST + 1, file)
     if len(data) > LONGEST:
         raise ReadError(path, f"larger than {LONGEST >> 20} MB")
     try:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Any, TypeVar, Unpack
+from typing import Any, ClassVar, TypeVar, Unpack
 
 import msgspec
+from msgspec.structs import force_setattr
 
 from ..._hash import blake2b
 from ...errors import ModelError
@@ -45,7 +46,8 @@ _REFUSALS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 class Fold:
     """A fold over the records of one source. All that outlives a batch is in `state`; the rest is about the current record."""
 
-    handlers: Mapping[str | None, Callable[[Payload], None]]
+    # Functions, and not methods of this fold, which would be a cycle: all that was made of a batch would wait for one to be looked for.
+    handlers: ClassVar[Mapping[str | None, Callable[[Any, Payload], None]]]
 
     def __init__(self, source: Source, carry: bytes | None) -> None:
         self.flavor, self.path = source.agent, source.path
@@ -133,11 +135,11 @@ class Fold:
                 self.advance(line, payload)
         handler = self.handlers.get(kind) or self.guess(payload)
         if handler is not None:
-            handler(payload)
+            handler(self, payload)
         else:
             self.unknown(kind)
 
-    def guess(self, payload: Payload) -> Callable[[Payload], None] | None:
+    def guess(self, payload: Payload) -> Callable[[Any, Payload], None] | None:
         """What a record of a type that is not known must be."""
         raise AssertionError("the reader has it")
 
@@ -206,7 +208,8 @@ class Fold:
         self.ts = ts if isinstance(ts, datetime) and ts.tzinfo is UTC else time_of(ts)
         if self.ts is None:
             self.ts = state.began
-        state.is_head = state.is_head and line.type == "session_meta"
+        if state.is_head:
+            state.is_head = line.type == "session_meta"
 
     def place(self, cwd: str | None, branch: str | None, remote: str | None) -> None:
         state = self.state
@@ -282,7 +285,8 @@ class Fold:
             counts.clear()
             state.epoch += 1
         counts[key] = again + 1
-        return f"{self.owner}:{key.hex()}:{again}" if not state.epoch else f"{self.owner}:{key.hex()}:{state.epoch}.{again}"
+        owner = state.thread if state.replay is None else self.owner
+        return f"{owner}:{key.hex()}:{again}" if not state.epoch else f"{owner}:{key.hex()}:{state.epoch}.{again}"
 
     def is_told(self, side: int, key: bytes, near: int = NEAR) -> bool:
         """Whether another side has told this message already. Whoever comes first makes the event, so no cut can matter."""
@@ -317,16 +321,13 @@ class Fold:
             more["is_sidechain"] = True
         if state.here is not None and state.here != state.cwd and "cwd" not in more:
             more["cwd"] = state.here
-        # Fifteen arguments are the most that Python passes without building a dictionary.
         event = SessionEvent(
             session_uid=self.uid, seq=state.seq, ts=self.ts, kind=kind, role=role, tool=tool,
             summary=one_line(body) if summary is None else summary, native_id=native_id, call_id=call_id, action=action, native=native,
             record=state.records - 1,
-        ) if not more else SessionEvent(
-            session_uid=self.uid, seq=state.seq, ts=self.ts, kind=kind, role=role, tool=tool,
-            summary=one_line(body) if summary is None else summary, native_id=native_id, call_id=call_id, action=action, native=native,
-            record=state.records - 1, **more,
         )  # fmt: skip
+        for name, value in more.items():  # It is known to nobody else yet, and arguments by dictionary cost as much as the event.
+            force_setattr(event, name, value)
         out.events.append(event)
         out.bodies.append(body)
         out.parents.append(parent or state.last)

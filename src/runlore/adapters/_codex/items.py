@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
-from .. import Source
 from .._tools import key_values, one_line, text_of
 from . import tools, words
 from .fold import ITEM, LONGEST_NAME
@@ -22,33 +21,18 @@ _AGENT_TOOLS = {"wait": "wait_agent"}
 
 
 class Items(Reader):
-    def __init__(self, source: Source, carry: bytes | None) -> None:
-        super().__init__(source, carry)
-        self.handlers["item_completed"] = self.item
-        self.shapes = ((("item",), self.item), *self.shapes)
-        self.items: dict[str, Callable[[dict[str, Any]], None]] = {
-            "UserMessage": self.item_message, "AgentMessage": self.item_message, "Reasoning": self.item_reasoning,
-            "Plan": self.item_plan, "HookPrompt": self.item_hook, "ContextCompaction": self.item_compaction,
-            "CommandExecution": self.item_command, "FileChange": self.item_change, "McpToolCall": self.item_mcp,
-            "DynamicToolCall": self.item_tool, "CollabAgentToolCall": self.item_agent, "SubAgentActivity": self.item_activity,
-            "WebSearch": self.item_search, "ImageView": self.item_view, "ImageGeneration": self.item_picture,
-        }  # fmt: skip
-
     def item(self, payload: Payload) -> None:
         found = self.plain().get("item")
         item = {_snake(name): value for name, value in found.items()} if isinstance(found, dict) else {}
         kind = item.get("type")
         word = f"item/{text_of(kind)[:LONGEST_NAME]}" if kind else "item_completed"
-        handler = (self.items.get(kind) if isinstance(kind, str) else None) or self.item_like(item)
+        handler = self.items.get(kind) if isinstance(kind, str) else None
+        if handler is None:
+            handler = next((handler for name, handler in self.likes.items() if name in item), None)
         if handler is not None:
-            handler(item)
+            handler(self, item)
         elif not self.is_known(_id_of(item), word):
             self.emit("lifecycle", key_values(item), word, summary=one_line(word))
-
-    def item_like(self, item: dict[str, Any]) -> Callable[[dict[str, Any]], None] | None:
-        """What an item of a type that is not known must be."""
-        likes = {"aggregated_output": self.item_command, "changes": self.item_change, "server": self.item_mcp, "query": self.item_search}
-        return next((handler for name, handler in likes.items() if name in item), None)
 
     # What was said.
 
@@ -128,6 +112,20 @@ class Items(Reader):
 
     def item_picture(self, item: dict[str, Any]) -> None:
         self.drawn(ITEM, _id_of(item), item)
+
+    handlers: ClassVar[dict[str | None, Callable[[Any, Payload], None]]] = {**Reader.handlers, "item_completed": item}
+    shapes = ((("item",), item), *Reader.shapes)
+    items: ClassVar[dict[str, Callable[[Any, dict[str, Any]], None]]] = {
+        "UserMessage": item_message, "AgentMessage": item_message, "Reasoning": item_reasoning,
+        "Plan": item_plan, "HookPrompt": item_hook, "ContextCompaction": item_compaction,
+        "CommandExecution": item_command, "FileChange": item_change, "McpToolCall": item_mcp,
+        "DynamicToolCall": item_tool, "CollabAgentToolCall": item_agent, "SubAgentActivity": item_activity,
+        "WebSearch": item_search, "ImageView": item_view, "ImageGeneration": item_picture,
+    }  # fmt: skip
+    likes: ClassVar[dict[str, Callable[[Any, dict[str, Any]], None]]] = {
+        "aggregated_output": item_command, "changes": item_change, "server": item_mcp, "query": item_search,
+    }  # fmt: skip
+    """By what only they have, for items of a type that is not known."""
 
 
 def _id_of(item: dict[str, Any]) -> str | None:

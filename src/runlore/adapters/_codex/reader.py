@@ -7,11 +7,11 @@ See `../codex.py` for the traps of the format.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 from ..._text import own_tool
 from ...model import Call, Usage
-from .. import LOST, Skip, Source
+from .. import LOST, Skip
 from .._fold import keep
 from .._jsonl import lenient
 from .._tools import key_values, one_line, text_of
@@ -21,50 +21,11 @@ from .fold import EVENT, ITEM, LONGEST_NAME, NEXT, PROMPTS, RESPONSE, TOTALS, ti
 from .lines import Block, Counts, Info, Payload, Total
 
 _APPROVED = "Approved command prefix saved:"
+_NONE_USED = 0, 0, 0, 0, 0
 
 
 class Reader(Calls):
-    def __init__(self, source: Source, carry: bytes | None) -> None:
-        super().__init__(source, carry)
-        self.handlers: dict[str | None, Callable[[Payload], None]] = {
-            "session_meta": self.meta, "turn_context": self.turn_context, "compacted": self.compacted, "world_state": self.silent,
-            "inter_agent_communication_metadata": self.silent, "security_risk_score": self.silent, "additional_tools": self.silent,
-            "inter_agent_communication": self.agents_told,
-            "message": self.message, "reasoning": self.reasoning,
-            "function_call": self.call, "custom_tool_call": self.call, "local_shell_call": self.shell_call,
-            "function_call_output": self.result, "custom_tool_call_output": self.result, "local_shell_call_output": self.result,
-            "web_search_call": self.web_search, "web_search_end": self.web_search, "web_search_begin": self.silent,
-            "tool_search_call": self.tool_search, "tool_search_output": self.tool_search_output,
-            "image_generation_call": self.picture, "image_generation_end": self.picture,
-            "agent_message": self.agent_message, "user_message": self.user_message,
-            "agent_reasoning": self.told_reasoning, "agent_reasoning_raw_content": self.told_reasoning,
-            "token_count": self.token_count,
-            "turn.completed": self.headless_turn,
-            "task_started": self.turn_started, "turn_started": self.turn_started,
-            "task_complete": self.turn_complete, "turn_complete": self.turn_complete, "turn_aborted": self.turn_aborted,
-            "context_compacted": self.context_compacted, "thread_rolled_back": self.rolled_back,
-            "thread_name_updated": self.thread_name, "thread_goal_updated": self.goal, "thread_settings_applied": self.settings,
-            "exec_command_end": self.exec_end, "patch_apply_end": self.patch_end, "mcp_tool_call_end": self.mcp_end,
-            "view_image_tool_call": self.told_call, "dynamic_tool_call_request": self.told_call,
-            "dynamic_tool_call_response": self.dynamic_end,
-            "collab_agent_spawn_end": self.collab_end, "collab_agent_interaction_end": self.collab_end,
-            "collab_waiting_end": self.collab_end, "collab_close_end": self.collab_end, "collab_resume_end": self.collab_end,
-            "sub_agent_activity": self.agent_activity,
-            "entered_review_mode": self.review, "exited_review_mode": self.review,
-            "guardian_assessment": self.assessment,
-            "error": self.error, "stream_error": self.stream_error, "warning": self.notice,
-        }  # fmt: skip
-
-        # What only one type of record has, for those whose type is damaged or new.
-        self.shapes: tuple[tuple[tuple[str, ...], Callable[[Payload], None]], ...] = (
-            (("model_context_window", "turn_id"), self.turn_started), (("thread_settings",), self.settings),
-            (("replacement_history",), self.compacted), (("invocation", "result"), self.mcp_end), (("summary", "id"), self.reasoning),
-            (("command", "aggregated_output"), self.exec_end), (("changes", "success"), self.patch_end),
-            (("approval_policy", "model"), self.turn_context), (("action", "query"), self.web_search), (("role", "content"), self.message),
-            (("action", "status"), self.web_search), (("summary", "encrypted_content"), self.reasoning),
-        )  # fmt: skip
-
-    def guess(self, payload: Payload) -> Callable[[Payload], None] | None:
+    def guess(self, payload: Payload) -> Callable[[Any, Payload], None] | None:
         found = self.plain()
         return next((handler for names, handler in self.shapes if all(name in found for name in names)), None)
 
@@ -403,7 +364,7 @@ class Reader(Calls):
     def token_count(self, payload: Payload) -> None:
         info = payload.info
         used = self.used(info) if info is not None else None
-        if used is None or not any(used[:5]):
+        if used is None or used[:5] == _NONE_USED:
             self.merge("token_count")
             return
         total, usage = self.state.total or used, _usage(used)
@@ -420,7 +381,7 @@ class Reader(Calls):
         found = plain.get("usage")
         used = words.total_of(lenient(Counts, found)[0]) if isinstance(found, dict) else None
         text = text_of(plain.get("message"))
-        if used is None or not any(used[:5]) or state.total is not None or state.replay is not None:
+        if used is None or used[:5] == _NONE_USED or state.total is not None or state.replay is not None:
             self.emit("completion", text, "turn.completed", None, "turn finished")
         else:
             usage = _usage(used)
@@ -469,6 +430,44 @@ class Reader(Calls):
         if before is None:
             return total if state.parent is None else None
         return tuple([max(0, now - then) for now, then in zip(total, before, strict=True)])  # type: ignore[return-value] # still six
+
+    handlers: ClassVar[dict[str | None, Callable[[Any, Payload], None]]] = {
+        "session_meta": meta, "turn_context": turn_context, "compacted": compacted, "world_state": silent,
+        "inter_agent_communication_metadata": silent, "security_risk_score": silent, "additional_tools": silent,
+        "inter_agent_communication": agents_told,
+        "message": message, "reasoning": reasoning,
+        "function_call": Calls.call, "custom_tool_call": Calls.call, "local_shell_call": Calls.shell_call,
+        "function_call_output": Calls.result, "custom_tool_call_output": Calls.result, "local_shell_call_output": Calls.result,
+        "web_search_call": Calls.web_search, "web_search_end": Calls.web_search, "web_search_begin": silent,
+        "tool_search_call": Calls.tool_search, "tool_search_output": Calls.tool_search_output,
+        "image_generation_call": Calls.picture, "image_generation_end": Calls.picture,
+        "agent_message": agent_message, "user_message": user_message,
+        "agent_reasoning": told_reasoning, "agent_reasoning_raw_content": told_reasoning,
+        "token_count": token_count,
+        "turn.completed": headless_turn,
+        "task_started": turn_started, "turn_started": turn_started,
+        "task_complete": turn_complete, "turn_complete": turn_complete, "turn_aborted": turn_aborted,
+        "context_compacted": context_compacted, "thread_rolled_back": rolled_back,
+        "thread_name_updated": thread_name, "thread_goal_updated": goal, "thread_settings_applied": settings,
+        "exec_command_end": Calls.exec_end, "patch_apply_end": Calls.patch_end, "mcp_tool_call_end": Calls.mcp_end,
+        "view_image_tool_call": Calls.told_call, "dynamic_tool_call_request": Calls.told_call,
+        "dynamic_tool_call_response": Calls.dynamic_end,
+        "collab_agent_spawn_end": Calls.collab_end, "collab_agent_interaction_end": Calls.collab_end,
+        "collab_waiting_end": Calls.collab_end, "collab_close_end": Calls.collab_end, "collab_resume_end": Calls.collab_end,
+        "sub_agent_activity": Calls.agent_activity,
+        "entered_review_mode": review, "exited_review_mode": review,
+        "guardian_assessment": assessment,
+        "error": error, "stream_error": stream_error, "warning": notice,
+    }  # fmt: skip
+
+    # What only one type of record has, for those whose type is damaged or new.
+    shapes: ClassVar[tuple[tuple[tuple[str, ...], Callable[[Any, Payload], None]], ...]] = (
+        (("model_context_window", "turn_id"), turn_started), (("thread_settings",), settings),
+        (("replacement_history",), compacted), (("invocation", "result"), Calls.mcp_end), (("summary", "id"), reasoning),
+        (("command", "aggregated_output"), Calls.exec_end), (("changes", "success"), Calls.patch_end),
+        (("approval_policy", "model"), turn_context), (("action", "query"), Calls.web_search), (("role", "content"), message),
+        (("action", "status"), Calls.web_search), (("summary", "encrypted_content"), reasoning),
+    )  # fmt: skip
 
 
 def _usage(used: Total) -> Usage:

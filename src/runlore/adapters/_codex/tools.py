@@ -185,6 +185,10 @@ def patch_body(patch: str) -> tuple[str, tuple[str, ...]]:
     lines: list[str] = []
     is_inside = False
     for line in patch.split("\n"):
+        if line[:1] in "+- ":
+            if is_inside:
+                lines.append(line)
+            continue
         found = _FILE.match(line) if line.startswith("*** ") else None
         if found:
             is_inside = True
@@ -248,6 +252,7 @@ class Output(msgspec.Struct, gc=False):
 
 _HEAD = 8000  # What is told of an output stands at its beginning; a command line may come first.
 _CHUNK, _BODY = "\nChunk ID: ", "\nOutput:\n"
+_HOW = ("Process ", "Exit code: ")
 _TOLD = ("Chunk ID: ", "Exit code: ", "Wall time: ", "Command: ", "Script ", "Process ")
 _FAILED = (
     "failed in sandbox", "exec_command failed", "write_stdin failed", "apply_patch verification failed", "collab spawn failed",
@@ -272,12 +277,14 @@ def output_of(text: str) -> Output:
     body = text.find(_BODY, begin, begin + _HEAD)
     out.start = body + len(_BODY) if body >= 0 else 0
     for line in text[begin : body if body >= 0 else begin + 1000].split("\n"):
-        if line.startswith("Process exited with code "):
+        if line.startswith("Wall time"):
+            out.duration_ms = _wall_ms(line[9:].lstrip(": ").partition(" ")[0])
+        elif not line.startswith(_HOW):
+            continue
+        elif line.startswith("Process exited with code "):
             out.exit_code = _number(line[25:])
         elif line.startswith("Exit code: "):
             out.exit_code = _number(line[11:])
-        elif line.startswith("Wall time"):
-            out.duration_ms = _wall_ms(line[9:].lstrip(": ").partition(" ")[0])
         elif line.startswith("Process running with session ID "):
             out.shell = line[32:72].strip()
     if out.exit_code:
@@ -287,6 +294,8 @@ def output_of(text: str) -> Output:
 
 def _number(digits: str) -> int | None:
     digits = digits.strip()
+    if digits == "0":
+        return 0
     return exit_number(int(digits)) if len(digits) < 11 and digits.lstrip("-").isdecimal() and digits.rfind("-") < 1 else None
 
 

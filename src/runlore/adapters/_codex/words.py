@@ -96,7 +96,14 @@ def joined(content: str | list[Block] | None) -> str:
 @lru_cache(maxsize=8)  # Twins stand near each other, and mostly are the same: a third of the time.
 def key_of(text: str) -> bytes:
     """Tells two messages apart by what is not white space: their twins differ in that."""
-    return blake2b("".join(text.split()).encode("utf-8", "replace"), digest_size=8).digest()
+    if not text.isascii() and _RARE_SPACE.search(text):
+        text = "".join(text.split())
+    # The same for all others, in a third less time.
+    return blake2b(text.encode("utf-8", "replace").translate(None, _SPACE), digest_size=8).digest()
+
+
+_SPACE = b"\t\n\x0b\x0c\r\x1c\x1d\x1e\x1f "
+_RARE_SPACE = re.compile("[\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]")
 
 
 # Times and ids.
@@ -181,7 +188,7 @@ def tier_of(value: Any) -> Tier | None:
 
 def name_of(total: Total) -> str:
     """A running total as a part of a name: within a thread, no two requests end at the same."""
-    return ".".join(map(str, total))
+    return f"{total[0]}.{total[1]}.{total[2]}.{total[3]}.{total[4]}.{total[5]}"
 
 
 def total_of(counts: Counts) -> Total:

@@ -79,7 +79,7 @@ class Sessions(Fold[Log]):
         return found[1] if found else stem
 
     def session(self, named: str | None = None) -> str:
-        return super().session(named or self.own_name())
+        return self.state.session or super().session(named or self.own_name())
 
     def identify(self, native: str) -> None:
         """A name that was given before gets a number."""

@@ -29,7 +29,7 @@ class Reader(Fold[State]):
     def session(self, named: str | None = None) -> str:
         """The folder of a database is named for its session, a transcript is itself."""
         own = self.folder.replace("\\", "/").rpartition("/")[2] if self.file.endswith(".db") else None
-        return super().session(named or own)
+        return self.state.session or super().session(named or own)
 
     def aside(self, name: str, data: bytes) -> None:
         try:

@@ -6,7 +6,7 @@ from typing import Any
 
 from ...errors import ReadError
 from .._document import load_document
-from .._jsonl import MALFORMED, parse
+from .._jsonl import MALFORMED, parse, read_up_to
 from .._pick import pick
 
 LARGEST = 512 << 20  # Bytes of a log. One that is larger than any session is named, not read.
@@ -29,7 +29,7 @@ def _replayed(path: str) -> Any:
     """The document after all changes that are whole; None when not even its beginning is. Lines that are no change
     leave it as it is, and are noted in it."""
     with open(path, "rb") as file:
-        data = file.read(LARGEST + 1)
+        data = read_up_to(LARGEST + 1, file)
     if len(data) > LARGEST:
         raise ReadError(path, f"larger than {LARGEST >> 20} MB")
     document: Any = None
