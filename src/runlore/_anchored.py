@@ -36,8 +36,10 @@ def _run(ends: str, least: int, one: str) -> str:
     """`least` or more of what does not end a value, at least one of which is `one`. The first of these decides: while there is
     but one way to read a text, a state is one place in the pattern."""
     each, other = (rf"""(?:[^{ends}{not_}]|\\+[^\x00-\x20"'\x60\\nrtbf{not_}])""" for not_ in ("", one))
-    early = (rf"{other}{{{i}}}\\*[{one}]{each}{{{least - 1 - i}}}" for i in range(least))
-    return rf"(?:{'|'.join(early)}|{other}{{{least},}}\\*[{one}])"
+    run = rf"{other}*\\*[{one}]"
+    for more in range(least):
+        run = rf"(?:{other}{run}|\\*[{one}]{each}{{{more}}})"
+    return run
 
 
 GATE = (

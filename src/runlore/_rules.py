@@ -8,6 +8,8 @@ matches in a decoded string. So a gate allows `\n`, `\"`, `\/` where a rule allo
 only where that keeps many lines out: all gates run as one automaton, and the states of a count multiply with all others.
 """
 
+from collections.abc import Iterable
+
 import msgspec
 
 RULES_VERSION = 3  # Raised when what is found changes: stored text made by older rules can then be told apart.
@@ -366,7 +368,14 @@ def _shapes() -> tuple[Rule, ...]:
 _START = r"(?:^|[^A-Za-z0-9]|\\[nrtbf]|\\u[0-9a-fA-F]{4}|%[0-9A-Fa-f]{2})"
 
 LED = _shapes()
-LED_PATTERN = f"{_START}(?:{'|'.join(f'({rule.pattern})' for rule in LED)})"
-LED_GATE = f"{_START}(?:{'|'.join(rule.gate for rule in LED)})"
+LEADS = tuple(_START + row.split()[1] for row in _SHAPES.split("\n")[1:-1])
+"""How each of them opens."""
+# In order, so that RE2 sees which begin alike: its automaton then follows one of them instead of many.
+LED_GATE = f"{_START}(?:{'|'.join(sorted(rule.gate for rule in LED))})"
 MARKED = tuple(Rule(rule.name, f"{_START}({rule.pattern})", gate=rule.gate) for rule in _MARKED)
-PLACED_GATE = "|".join(dict.fromkeys(rule.gate for rule in PLACED + MARKED))
+PLACED_GATE = "|".join(sorted({rule.gate for rule in PLACED + MARKED}))
+
+
+def led_pattern(rules: Iterable[Rule]) -> str:
+    """Finds a token of any of these, which is the group of its rule."""
+    return f"{_START}(?:{'|'.join(f'({rule.pattern})' for rule in rules)})"
