@@ -114,7 +114,7 @@ from runlore.billing import stored_parts
 from runlore.config import Config
 from runlore.model import Call
 stored_parts(Config(home=Path({str(tmp_path)!r}), store=""))(Call(key="k", session_uid="toy:s1", model="claude-opus-4-6"))
-print("genai_prices" in sys.modules)
+print("runlore._price_list" in sys.modules)
 """
     assert subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout == "False\n"
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from runlore import prices
+from runlore import _price_list, prices
 from runlore._price_table import ListPrice, Match, Rate, Rates, Schedule, Sheet, Window, share
 from runlore.errors import ReadError
 from runlore.prices import find
@@ -273,15 +273,58 @@ def test_a_table_that_cannot_be_read_costs_the_price_and_no_more(monkeypatch: py
         prices.look_up.cache_clear()
 
 
-def test_the_table_is_imported_by_the_first_search_only() -> None:
+def test_the_table_is_read_by_the_first_search_only_and_without_the_package() -> None:
     code = """
 import sys, runlore.ledger, runlore.prices as prices
 prices.find("<synthetic>", None), prices.find("m", None, None, {"m": prices.ListPrice(input=1, output=1)}), prices.table_version()
+assert "runlore._price_list" not in sys.modules
+assert prices.find("gpt-5.5", None)
+assert "runlore._price_list" in sys.modules
 assert not {"genai_prices", "pydantic"} & set(sys.modules)
-prices.find("gpt-5.5", None)
-assert "genai_prices" in sys.modules
 """
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.fixture
+def afresh() -> Iterator[Callable[[], None]]:
+    """Forgets what was looked up."""
+
+    def forget() -> None:
+        for remembered in (prices.look_up, prices.providers_of, prices._names_of):
+            remembered.cache_clear()
+
+    forget()
+    yield forget
+    forget()
+
+
+def test_the_list_is_read_as_the_package_reads_it(monkeypatch: pytest.MonkeyPatch, afresh: Callable[[], None]) -> None:
+    from genai_prices.data import providers
+
+    names = sorted({name for place in providers for info in place.models for name in (info.id, *prices._words(info.match))})
+    asked = [(name, provider) for name in names for provider in (None, "openai", "aws")]
+    ours = [prices.look_up(*one) for one in asked]
+    afresh()
+    with monkeypatch.context() as patch:
+        patch.setattr(_price_list, "read", lambda package: providers)
+        theirs = [prices.look_up(*one) for one in asked]
+    assert ours == theirs
+    assert sum(sheet is not None for sheet in ours) > 3000
+
+    own = _price_list.read(str(prices._place()))
+    some = [*names[::7], "claude", "GPT-5", "o3", ""]
+    for mine, their in zip(own, providers, strict=True):
+        for name in ("model_match", "provider_match"):
+            if (other := getattr(their, name)) is not None:
+                assert [getattr(mine, name).is_match(text) for text in some] == [other.is_match(text) for text in some]
+
+
+def test_a_list_that_is_said_in_another_way_is_left_to_the_package(monkeypatch: pytest.MonkeyPatch, afresh: Callable[[], None]) -> None:
+    before = find("gpt-5.5", AUTUMN)
+    monkeypatch.setattr(_price_list, "_CLAUSES", ())
+    afresh()
+    assert find("gpt-5.5", AUTUMN) == before
+    assert type(prices.providers_of(prices.Table(prices.table_version()))[0]).__module__ == "genai_prices.types"
 
 
 def test_shares_are_exact_where_prices_are() -> None:

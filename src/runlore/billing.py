@@ -6,7 +6,6 @@ Between the store, which keeps, and `ledger` and `prices`, which compute. Both s
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -62,19 +61,6 @@ def _settled(calls: Iterable[Kept], known: dict[int, Kept]) -> Iterator[Kept]:
 def _bare(kept: Kept) -> tuple[Call, ...]:
     """All copies of a call, without where their events are: that may change, and is no difference."""
     return tuple(msgspec.structs.replace(call, seq=-1) if call.seq != -1 else call for call in (kept.call, *kept.superseded))
-
-
-def warm(config: Config) -> None:
-    """Loads the table of prices beside other work, where it will be needed: that takes a fifth of a second."""
-    if not (config.home / CACHE).exists():
-        threading.Thread(target=_load_table, args=(config,), name="runlore-prices", daemon=True).start()
-
-
-def _load_table(config: Config) -> None:
-    with suppress(Exception):  # Someone else's package: what is wrong with it shows when something is priced.
-        from .prices import providers_of, table_of
-
-        providers_of(table_of(config.home))
 
 
 class Pricer:
@@ -136,7 +122,7 @@ def _row(h: int, found: ledger.Price, table: str) -> PriceRow:
 
 
 class _Sheets:
-    """Price sheets that were looked up before: loading the whole table takes a quarter of a second. A cache, to be deleted at will."""
+    """Price sheets that were looked up before: loading the whole table takes longer. A cache, to be deleted at will."""
 
     def __init__(self, config: Config, table: Table) -> None:
         self._file, self._table = config.home / CACHE, table

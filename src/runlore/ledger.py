@@ -36,16 +36,27 @@ class Merged(msgspec.Struct, frozen=True, kw_only=True):
 def merge(calls: Iterable[Call]) -> list[Merged]:
     """One entry for each call, ordered by flavor and key. The same whatever the order, the repetition or the batches of `calls`."""
     groups: dict[tuple[str, str], list[Call]] = {}
+    uid = flavor = ""
     for call in calls:
-        groups.setdefault((call.flavor, call.key), []).append(call)
+        if call.session_uid != uid:  # Those of a session mostly follow each other.
+            uid, flavor = call.session_uid, call.flavor
+        name = flavor, call.key
+        if name in groups:
+            groups[name].append(call)
+        else:
+            groups[name] = [call]
     return [_merge_copies(groups[name]) for name in sorted(groups)]
 
 
 def _merge_copies(copies: list[Call]) -> Merged:
     if len(copies) == 1:
         return Merged(call=copies[0])
-    ranked = sorted(copies, key=rank)
-    distinct = [call for call, before in zip(ranked, (None, *ranked), strict=False) if call != before]
+    by_size = {(call.is_sidechain, -call.total): call for call in copies}
+    if len(by_size) == len(copies):  # What goes first in `rank` decides: the rest of it, which takes ten times as long, need not be asked.
+        distinct = [by_size[size] for size in sorted(by_size)]
+    else:
+        ranked = sorted(copies, key=rank)
+        distinct = [call for call, before in zip(ranked, (None, *ranked), strict=False) if call != before]
     return Merged(call=distinct[0], superseded=tuple(distinct[1 : SUPERSEDED_KEPT + 1]))
 
 

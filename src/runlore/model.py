@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, lru_cache
 from operator import attrgetter
 from typing import Any, ClassVar, Literal, Self, get_args
 
@@ -46,10 +46,11 @@ _FLAVOR = re.compile(r"[a-z0-9][a-z0-9_.-]*\Z")
 _OWN = re.compile(r"\Arunlore\Z|(?<![a-z0-9])runlore[_.:/-]+(?:search|sessions|show|file|commit|usage|fix|lessons|propose_lesson)\Z")
 
 
+@lru_cache(maxsize=256)
 def is_own(tool: str | None) -> bool:
     """Whether this is a tool of runlore's own MCP server, under whatever name an agent calls it (`mcp__runlore__search`), or a line that
     a hook of ours gave it (`runlore`). What it answered is recorded like all else, but is no evidence: a search would find answers."""
-    if tool is None or "runlore" not in tool.lower():  # Nearly all, and this is asked of every event.
+    if tool is None or "runlore" not in tool.lower():  # Nearly all.
         return False
     return _OWN.search(tool.lower()) is not None
 
@@ -175,10 +176,10 @@ class Call(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     request_id: str | None = None
 
     def __post_init__(self) -> None:
-        for name in _NAMES:
-            text: str | None = getattr(self, name)
-            if text is not None and len(text) > LONGEST_NAME:
-                force_setattr(self, name, text[:LONGEST_NAME])
+        if len(self.provider or "") > LONGEST_NAME or len(self.model or "") > LONGEST_NAME or len(self.request_id or "") > LONGEST_NAME:
+            for name in _NAMES:
+                text: str | None = getattr(self, name)
+                force_setattr(self, name, text and text[:LONGEST_NAME])
         counts = _counts_of(self)
         if min(counts) < 0 or max(counts) > MAX_TOKENS:
             for name, count in zip(_COUNTS, counts, strict=True):

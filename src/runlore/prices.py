@@ -1,7 +1,7 @@
 """What a token of a model cost at a time, and how sure that is. Prices are dated: a call keeps the price of its day.
 
-The user's own prices come first, then genai-prices, then a small table of ours. genai-prices is imported when the first model is
-looked up, which takes 0.2 s: reports read the price that is stored with each call, and never come here. Nothing here knows what a
+The user's own prices come first, then genai-prices, then a small table of ours. The list of genai-prices is read
+when the first model is looked up: reports read the price that is stored with each call, and never come here. Nothing here knows what a
 call is, or multiplies anything by a number of tokens; nor audio, images, or fees per request.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date, datetime, time
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 from msgspec.structs import astuple
@@ -80,16 +80,21 @@ def fetch(home: Path, address: str | None = None) -> bool:
 @lru_cache(maxsize=1)
 def _package() -> str:
     """Its version, by the name of the folder beside it: `importlib.metadata` takes longer to import than a small sync needs in all."""
-    from importlib.util import find_spec
-
-    spec = find_spec("genai_prices")
-    beside = Path(spec.origin).parent.parent.glob("genai_prices-*.dist-info") if spec and spec.origin else ()
+    beside = place.parent.glob("genai_prices-*.dist-info") if (place := _place()) else ()
     versions = [folder.name.removesuffix(".dist-info").partition("-")[2] for folder in beside]
     if len(versions) == 1:
         return versions[0]
     from importlib.metadata import version
 
     return version("genai-prices")
+
+
+def _place() -> Path | None:
+    """The folder of the package."""
+    from importlib.util import find_spec
+
+    spec = find_spec("genai_prices")
+    return Path(spec.origin).parent if spec and spec.origin else None
 
 
 @lru_cache(maxsize=4096)
@@ -151,12 +156,17 @@ _MAKERS = ["anthropic", "openai", "x-ai"]
 
 @lru_cache(maxsize=2)
 def providers_of(table: Table) -> Sequence[Provider]:
-    """All that a list says. The first time this takes a fifth of a second or more."""
+    """All that a list says."""
     if table.home is not None and (found := _price_file.read(table.home, _package())):
         return _price_file.parse(str(table.home / _price_file.FILE), found[1])
-    from genai_prices.data_snapshot import get_snapshot
+    try:
+        from ._price_list import read
 
-    return get_snapshot().providers
+        return read(str(_place()))
+    except Exception:  # A version that says it in another way, or is not in files.
+        from genai_prices.data_snapshot import get_snapshot
+
+        return get_snapshot().providers
 
 
 def _candidates(names: tuple[str, ...], provider: str | None, table: Table) -> Iterator[tuple[Sheet, Match]]:
@@ -296,9 +306,9 @@ def _scaled(tier: Schedule, usual: Schedule, now: Schedule, note: str) -> Schedu
 
 
 def _conditional(info: ModelInfo) -> list[ConditionalPrice]:
-    from genai_prices.types import ConditionalPrice
+    from ._price_list import Part
 
-    return info.prices if isinstance(info.prices, list) else [ConditionalPrice(prices=info.prices)]
+    return info.prices if isinstance(info.prices, list) else [cast("ConditionalPrice", Part(prices=info.prices))]
 
 
 def _in_force(lines: Sequence[ConditionalPrice], day: date | None) -> ConditionalPrice:

@@ -11,17 +11,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
+from functools import cached_property
 from operator import attrgetter
-from zlib import crc32
 
 import msgspec
 
+from ._retries import Kept, Recent
 from .model import CALL_KINDS, Cost, Session, SessionEvent, Usage
 
 PAUSE = timedelta(minutes=10)
 """A longer silence is a break and not work. The same time makes a session quiet enough for its digest."""
-RETRY_WINDOW = 5
-"""A call that repeats a failed one counts as a retry when at most this many calls lie between: later it is a new try."""
 
 SEEN_KINDS = CALL_KINDS | {"user_msg", "assistant_msg", "thinking", "tool_result", "decision"}
 """What the model sees. All other kinds are seen only where `view` says so, or as the answer to a call."""
@@ -30,6 +29,52 @@ _OUT_OF_ORDER = 8  # events that a result may stand in front of its call; one ha
 _ANSWERS = frozenset({"tool_result", "human_intervention", "decision", "error"})
 _WITHOUT_ID = CALL_KINDS | {"tool_result"}
 """What is a call or a result also when no id says which."""
+
+
+class Ordered(list[SessionEvent]):
+    """Events by seq, for who asks several views about the same ones: none of them sorts again, and what one has found the others know."""
+
+    @cached_property
+    def prompts(self) -> list[SessionEvent]:
+        return [event for event in self if event.kind in _MAY_BE_PROMPT and is_prompt(event)]  # A third of the time of asking all.
+
+    @cached_property
+    def failures(self) -> list[SessionEvent]:
+        """Those that are reported as such."""
+        return [event for event in self if event.is_error]
+
+    @cached_property
+    def starts(self) -> set[int]:
+        """The prompts that begin an abandoned line. Most sessions have none, and that is soon told."""
+        return _line_starts(self)
+
+    @cached_property
+    def lines(self) -> list[list[SessionEvent]]:
+        """The active line first, then those that rewinds have left behind."""
+        return _pick(self, branches(self)) if self.starts else [self]
+
+    @cached_property
+    def own(self) -> Ordered:
+        """Those that happened here: copies of another session's count there."""
+        is_own = list(map(_origin, self)).count(None) == len(self)
+        return self if is_own else Ordered([event for event in self if event.origin is None])
+
+    @cached_property
+    def main(self) -> Ordered:
+        """Those of no inline side chain; all where all are of one, as in a subagent's session."""
+        aside = sum(map(_is_sidechain, self))
+        return Ordered([event for event in self if not event.is_sidechain]) if 0 < aside < len(self) else self
+
+
+_seq, _origin, _is_sidechain = attrgetter("seq"), attrgetter("origin"), attrgetter("is_sidechain")
+
+
+def in_order(events: Iterable[SessionEvent]) -> Ordered:
+    if isinstance(events, Ordered):
+        return events
+    found = Ordered(events)
+    found.sort(key=_seq)
+    return found
 
 
 class Branch(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,8 +100,8 @@ def branches(events: Iterable[SessionEvent]) -> list[Branch]:
     else that follows the same event (the results of parallel calls) is part of the line. A session that was rewound to
     nothing has two prompts as roots, and roots are a sequence: both are active.
     """
-    ordered = _sorted(events)
-    starts = _line_starts(ordered)
+    ordered = in_order(events)
+    starts = ordered.starts
     line_of: dict[int, int] = {}
     lines: list[list[int]] = [[]]
     forks: list[int | None] = [None]
@@ -74,15 +119,13 @@ def branches(events: Iterable[SessionEvent]) -> list[Branch]:
 
 
 def active(events: Iterable[SessionEvent]) -> list[SessionEvent]:
-    """The events that no rewind has left behind, by seq: all, and soon told, where no two prompts follow the same event."""
-    ordered = _sorted(events)
-    return ordered if _is_one_line(ordered) else _pick(ordered, branches(ordered)[:1])[0]
+    """The events that no rewind has left behind, by seq."""
+    return in_order(events).lines[0]
 
 
 def abandoned(events: Iterable[SessionEvent]) -> list[list[SessionEvent]]:
     """What rewinds have left behind, one list for each abandoned line."""
-    ordered = _sorted(events)
-    return [] if _is_one_line(ordered) else _pick(ordered, branches(ordered)[1:])
+    return in_order(events).lines[1:]
 
 
 def is_prompt(event: SessionEvent) -> bool:
@@ -96,7 +139,7 @@ def is_prompt(event: SessionEvent) -> bool:
 
 def prompts(events: Iterable[SessionEvent]) -> list[SessionEvent]:
     """Those that a person typed, in the order given."""
-    return [event for event in events if event.kind in _MAY_BE_PROMPT and is_prompt(event)]  # A third of the time of asking all.
+    return events.prompts if isinstance(events, Ordered) else [event for event in events if is_prompt(event)]
 
 
 _MAY_BE_PROMPT = frozenset({"user_msg", "human_intervention"})
@@ -166,24 +209,34 @@ def pairs(events: Iterable[SessionEvent]) -> list[ToolCall]:
     found: list[list[SessionEvent]] = []  # each begins with its call, if that is known
     latest: dict[str, list[SessionEvent]] = {}
     answered: set[str] = set()
-    for event in _sorted(events):
+    for event in in_order(events):
         call_id, kind = event.call_id, event.kind
-        if call_id is None and kind not in _WITHOUT_ID:  # Half of all.
+        if call_id is None:  # Half of all.
+            if kind in _WITHOUT_ID:
+                found.append([event])
+            continue
+        same = latest.get(call_id)
+        if same is not None and kind == "tool_result":  # Half of the others.
+            same.append(event)
+            answered.add(call_id)
             continue
         is_call, is_answer = kind in CALL_KINDS, kind in _ANSWERS
-        same = latest.get(call_id) if call_id is not None else None
-        if is_call and same and not same[0].is_call and event.seq - same[0].seq <= _OUT_OF_ORDER:
+        if same is None:
+            is_new = is_call or is_answer
+        elif is_call and not same[0].is_call and event.seq - same[0].seq <= _OUT_OF_ORDER:
             same.insert(0, event)
-        elif same is not None and not (is_call and call_id in answered):
-            same.append(event)
-        elif is_call or is_answer:
+            is_new = False
+        else:
+            is_new = is_call and call_id in answered
+            if not is_new:
+                same.append(event)
+        if is_new:
             found.append([event])
-            if call_id is not None:
-                latest[call_id] = found[-1]
-                answered.discard(call_id)
-        if is_answer and call_id is not None:
+            latest[call_id] = found[-1]
+            answered.discard(call_id)
+        if is_answer:
             answered.add(call_id)
-    return [_paired(*group) for group in found]
+    return [_paired(group) for group in found]
 
 
 class Turn(msgspec.Struct, frozen=True):
@@ -197,7 +250,7 @@ class Turn(msgspec.Struct, frozen=True):
 def turns(events: Iterable[SessionEvent]) -> list[Turn]:
     """All events in turns, by seq. Rewound turns are among them: hand in `active(events)` to have the others only."""
     found: list[Turn] = []
-    for event in _sorted(events):
+    for event in in_order(events):
         if is_prompt(event):
             found.append(Turn(event, []))
         elif not found:
@@ -241,42 +294,37 @@ def walk(nodes: Iterable[Node]) -> Iterator[tuple[int, Node]]:
         rest.extend((depth + 1, child) for child in reversed(node.children))
 
 
-def _sorted(events: Iterable[SessionEvent]) -> list[SessionEvent]:
-    return sorted(events, key=attrgetter("seq"))
-
-
 def _is_command(event: SessionEvent) -> bool:
     return (event.summary or "").startswith(("/", "!"))
 
 
-def _is_one_line(ordered: Sequence[SessionEvent]) -> bool:
-    """Whether no two prompts follow the same event: then nothing can have been rewound. Most sessions are so, and it is soon told."""
-    above = [event.parent_seq for event in prompts(ordered) if event.parent_seq is not None]
-    return len(set(above)) == len(above)
-
-
-def _line_starts(ordered: Sequence[SessionEvent]) -> set[int]:
-    """The prompts that begin an abandoned line: of several that follow the same event, all but the one that went on."""
-    if _is_one_line(ordered):
+def _line_starts(ordered: Ordered) -> set[int]:
+    """Of several prompts that follow the same event, all but the one that went on."""
+    alternatives = _alternatives(ordered)
+    if not alternatives:
         return set()
-    by_seq = {event.seq: event for event in ordered}
-    alternatives: dict[int, list[int]] = {}
     latest: dict[int, int] = {}
     for event in reversed(ordered):  # parents lie in front of their children, so this meets the children first
-        parent = None if event.parent_seq is None else by_seq.get(event.parent_seq)
-        last = latest.setdefault(event.seq, event.seq)
-        if parent is None:
-            continue
-        latest[parent.seq] = max(last, latest.get(parent.seq, -1))
-        if not is_prompt(event) or event.is_sidechain != parent.is_sidechain:
+        last, parent = latest.setdefault(event.seq, event.seq), event.parent_seq
+        if parent is not None and last > latest.get(parent, -1):
+            latest[parent] = last
+    return {seq for prompts in alternatives for seq in sorted(prompts, key=latest.__getitem__)[:-1]}
+
+
+def _alternatives(ordered: Ordered) -> list[list[int]]:
+    """The prompts that follow the same event, where there are several, the last one first."""
+    counts = Counter([event.parent_seq for event in ordered.prompts if event.parent_seq is not None])
+    shared = {seq for seq, count in counts.items() if count > 1}
+    parents = {event.seq: event for event in ordered if event.seq in shared} if shared else {}
+    found: dict[int, list[int]] = {}
+    for event in reversed(ordered.prompts) if parents else ():
+        parent = None if event.parent_seq is None else parents.get(event.parent_seq)
+        if parent is None or event.is_sidechain != parent.is_sidechain:
             continue
         # Some agents hang every local command on the same note of theirs. To show too much is better than to hide a session.
         if not (parent.kind == "lifecycle" and _is_command(event)):
-            alternatives.setdefault(parent.seq, []).append(event.seq)
-    starts: set[int] = set()
-    for prompts in alternatives.values():
-        starts.update(sorted(prompts, key=latest.__getitem__)[:-1])
-    return starts
+            found.setdefault(parent.seq, []).append(event.seq)
+    return [seqs for seqs in found.values() if len(seqs) > 1]
 
 
 def _pick(ordered: Sequence[SessionEvent], lines: Sequence[Branch]) -> list[list[SessionEvent]]:
@@ -284,8 +332,8 @@ def _pick(ordered: Sequence[SessionEvent], lines: Sequence[Branch]) -> list[list
     return [[by_seq[seq] for seq in line.seqs] for line in lines]
 
 
-def _paired(*events: SessionEvent) -> ToolCall:
-    call = events[0] if events[0].is_call else None
+def _paired(events: list[SessionEvent]) -> ToolCall:
+    call = events[0] if events[0].kind in CALL_KINDS else None
     if call is not None and len(events) == 2 and events[1].kind == "tool_result":  # Nearly all.
         return ToolCall(call=call, result=events[1])
     answers = [event for event in events if event.kind in _ANSWERS]
@@ -376,10 +424,6 @@ def _parents(by_uid: dict[str, Node]) -> dict[str, str | None]:
     return above
 
 
-_Attempt = tuple[str | None, int, bool]
-"""A call id, a checksum of what was called, and whether it failed. The words stay where redaction can reach them."""
-
-
 class Tally(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Running totals of one stream of a session: what a sync keeps, so that the next one reads only what is new.
 
@@ -400,17 +444,16 @@ class Tally(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     last_seq: int = -1
     first_prompt: str | None = None
     kinds: dict[str, int] = msgspec.field(default_factory=dict)
-    recent_calls: tuple[_Attempt, ...] = ()
+    recent_calls: tuple[Kept, ...] = ()
     """The last calls, oldest first: one of the next may repeat one that failed."""
 
-    def add(self, events: Iterable[SessionEvent], repeats: list[int] | None = None) -> Tally:
-        """The totals with these events, which follow those added before. Those of them that are retries are noted in `repeats`."""
-        # Every event of a sync passes here, hence one loop over local variables: 0.7 µs for an event.
+    def add(self, events: Iterable[SessionEvent]) -> Tally:
+        """The totals with these events, which follow those added before."""
+        # Every event of a sync passes here, hence one loop over local variables: 0.5 µs for an event.
         count, copies, errors, prompts, retries = self.events, self.copies, self.errors, self.turns, self.retries
         wall_clock_s, started_at, ended_at = self.wall_clock_s, self.started_at, self.ended_at
         last_seq, first_prompt, kinds = self.last_seq, self.first_prompt, dict(self.kinds)
-        calls, usages, fresh_failure = list(self.recent_calls), [self.usage], RETRY_WINDOW
-        again = [] if repeats is None else repeats
+        recent, usages = Recent(self.recent_calls), [self.usage]
         for event in events:
             count += 1
             kind = event.kind
@@ -438,28 +481,15 @@ class Tally(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
                 usages.append(event.usage)
 
             if kind in CALL_KINDS:
-                # A call of which nothing is known but the tool cannot be told from another, so nothing repeats it.
-                called = 0
-                if event.summary or event.files:
-                    called = crc32(f"{event.tool}\n{event.summary}\n{event.files}".encode(errors="surrogatepass"))
-                if fresh_failure:  # saves 0.15 µs for an event: most calls follow no failure
-                    fresh_failure -= 1
-                    if any(failed and called == other for _, other, failed in calls):
-                        retries += 1
-                        again.append(event.seq)
-                calls.append((event.call_id, called, False))
-                if len(calls) > RETRY_WINDOW:
-                    del calls[0]
+                retries += recent.is_repeated_by(event)
             elif kind == "user_msg":
                 prompts += not event.is_sidechain and event.role in ("user", None)
             elif kind == "retry":
                 retries += 1
-                again.append(event.seq)
             if event.is_error:
                 errors += 1
                 if kind not in CALL_KINDS:
-                    _mark_failed(calls, event.call_id)
-                    fresh_failure = RETRY_WINDOW
+                    recent.mark_failed(event.call_id)
             elif kind == "error":
                 errors += 1
         return Tally(
@@ -475,8 +505,15 @@ class Tally(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             last_seq=last_seq,
             first_prompt=first_prompt,
             kinds=kinds,
-            recent_calls=tuple(calls),
+            recent_calls=recent.kept(),
         )
+
+    def alone(self) -> Tally:
+        """As the totals of a session that has no other stream."""
+        wall_clock_s = self.wall_clock_s
+        if self.started_at is not None and self.ended_at is not None:
+            wall_clock_s = min(wall_clock_s, (self.ended_at - self.started_at).total_seconds())
+        return msgspec.structs.replace(self, wall_clock_s=wall_clock_s, first_prompt=self.first_prompt or None, recent_calls=())
 
     @property
     def cost(self) -> Cost:
@@ -487,6 +524,8 @@ class Tally(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 def merge(tallies: Iterable[Tally]) -> Tally:
     """The totals of a session from those of its streams, in their order. Nothing can be added to it: it has no last call."""
     parts = list(tallies)
+    if len(parts) == 1:
+        return parts[0].alone()
     started_at = min((part.started_at for part in parts if part.started_at is not None), default=None)
     ended_at = max((part.ended_at for part in parts if part.ended_at is not None), default=None)
     wall_clock_s = sum(part.wall_clock_s for part in parts)
@@ -511,22 +550,27 @@ def merge(tallies: Iterable[Tally]) -> Tally:
 
 def cost_of(events: Iterable[SessionEvent]) -> Cost:
     """What all of them took, abandoned lines included."""
-    return Tally().add(_sorted(events)).cost
+    return Tally().add(in_order(events)).cost
 
 
 def retries(events: Iterable[SessionEvent]) -> int:
     """Retries that the agent told of, and calls that repeat one of the last few that failed (same tool, words and files)."""
-    return Tally().add(_sorted(events)).retries
+    return Tally().add(in_order(events)).retries
 
 
 def repeats(events: Iterable[SessionEvent]) -> list[int]:
     """The events that `retries` counts, by seq."""
     found: list[int] = []
-    Tally().add((event for event in _sorted(events) if event.is_error or event.kind in _TRIES), found)  # No others have a say in it.
+    recent = Recent()
+    for event in in_order(events):
+        kind = event.kind
+        if event.origin is not None:
+            continue
+        if kind == "retry" or (kind in CALL_KINDS and recent.is_repeated_by(event)):
+            found.append(event.seq)
+        if event.is_error and kind not in CALL_KINDS:
+            recent.mark_failed(event.call_id)
     return found
-
-
-_TRIES = CALL_KINDS | {"retry"}
 
 
 def wall_clock_s(times: Iterable[datetime | None]) -> float:
@@ -545,13 +589,5 @@ def wall_clock_s(times: Iterable[datetime | None]) -> float:
     return total
 
 
-def _mark_failed(calls: list[_Attempt], call_id: str | None) -> None:
-    for n in range(len(calls) - 1, -1, -1):
-        known, called, _ = calls[n]
-        if known == call_id:
-            calls[n] = (known, called, called != 0)
-            return
-
-
 def _sum_usage(usages: Sequence[Usage]) -> Usage:
-    return Usage(**{name: sum(getattr(usage, name) for usage in usages) for name in Usage.__struct_fields__})
+    return Usage(**{name: sum(map(attrgetter(name), usages)) for name in Usage.__struct_fields__})
