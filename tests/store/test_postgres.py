@@ -255,6 +255,22 @@ def test_a_body_with_more_words_than_a_row_holds_is_found_by_each(store: Postgre
     assert is_right(store, config) == []
 
 
+def test_room_is_given_back_when_those_who_began_before_are_done(address: str, store: PostgresStore, toy: Toy, tmp_path: Path) -> None:
+    noise = random.Random(1)
+    for n in range(10):
+        put(store, toy, tmp_path / f"t{n}.jsonl", line(id=f"n{n}", text=" ".join(noise.randbytes(6).hex() for _ in range(4000))))
+    before = store.used_bytes()
+    with closing(Database(address, "another")) as other:
+        other.execute("begin isolation level repeatable read")
+        other.execute("select count(*) from sessions")
+        store.evict([f"toy:t{n}" for n in range(10)], datetime.now(UTC))
+        leaving = threading.Timer(0.5, other.execute, ("rollback",))
+        leaving.start()
+        store.shrink()
+        leaving.join()
+    assert store.used_bytes() < before / 2
+
+
 def test_a_number_that_no_column_takes_costs_its_batch_and_no_other(store: PostgresStore, toy: Toy, tmp_path: Path) -> None:
     with pytest.raises(OverflowError):
         put(store, toy, tmp_path / "toy/bad.jsonl", line(id="a", text="one", tokens=1 << 63))

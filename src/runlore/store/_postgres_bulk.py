@@ -1,6 +1,7 @@
 """Rows as PostgreSQL takes many of them: COPY in its binary format. Bytes need not be written as hex and read again, nor words as text.
 
-Pure: knows types of columns, and no table. What a column cannot hold is told here, before anything is sent.
+Pure: knows types of columns, and neither a table nor psycopg, which a worker has no need of. What a column cannot hold is told here,
+before anything is sent.
 """
 
 from __future__ import annotations
@@ -8,9 +9,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Sequence
 from typing import Any
-
-from psycopg.adapt import Dumper
-from psycopg.pq import Format
 
 _HEAD = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 _END = b"\xff\xff"
@@ -30,20 +28,10 @@ class Vector(bytes):
     """Words of a tsvector as the server sends and takes them."""
 
 
-class VectorDumper(Dumper):
-    """For a statement with such words."""
-
-    oid = 3614
-    format = Format.BINARY
-
-    def dump(self, obj: Vector) -> bytes:
-        return obj
-
-
-def vector(words: Iterable[bytes]) -> Vector:
+def vector(words: Iterable[bytes]) -> bytes:
     """Words without positions, as the server keeps them: those that are not in order it has to sort."""
     ordered = sorted(words)
-    return Vector(b"%b%b\0\0\0" % (_size(len(ordered)), b"\0\0\0".join(ordered)))
+    return b"%b%b\0\0\0" % (_size(len(ordered)), b"\0\0\0".join(ordered))
 
 
 def words_of(packed: bytes) -> list[bytes]:

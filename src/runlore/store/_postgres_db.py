@@ -16,10 +16,13 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import psycopg
+from psycopg.adapt import Dumper
+from psycopg.generators import fetch_many
+from psycopg.pq import Format
 from psycopg.types.numeric import Int8Dumper
 
 from ..errors import StoreError, StoreLost
-from ._postgres_bulk import Vector, VectorDumper, pack_rows
+from ._postgres_bulk import Vector, pack_rows
 from ._sql import plain
 
 if TYPE_CHECKING:
@@ -65,6 +68,16 @@ _AWAY = (psycopg.errors.CannotConnectNow, psycopg.errors.AdminShutdown, psycopg.
 _AGAIN = (psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected, psycopg.errors.IdleInTransactionSessionTimeout)
 
 
+class VectorDumper(Dumper):
+    """For a statement with the words of a tsvector."""
+
+    oid = 3614
+    format = Format.BINARY
+
+    def dump(self, obj: Vector) -> bytes:
+        return obj
+
+
 Statements = Sequence[tuple[str, Sequence[Any]]]
 
 
@@ -89,6 +102,8 @@ class Database:
         self._types: dict[str, list[int]] = {}
         """Of the columns of these tables."""
         self._sending: Sending | None = None
+        self.has_started = False
+        """The server is at something that is not waited for yet."""
         self._last: psycopg.Cursor[Any] | None = None
         self._share: Share | None = None
         if is_shared:
@@ -106,6 +121,9 @@ class Database:
             error, self._sending = self._sending.error, None
             if error is not None:
                 raise error
+        if self.has_started:
+            self._line.wait(fetch_many(self._line.pgconn))
+            self.has_started = False
         return self._line
 
     def _connect(self) -> psycopg.Connection[Any]:
@@ -139,6 +157,7 @@ class Database:
         """After a connection was lost. Waits for a server that is being restarted. Raises StoreError."""
         if self._share is None:
             self._line.close()
+            self.has_started = False
             self._line = self._connect_within(PATIENCE_S)
 
     def _connect_within(self, seconds: float) -> psycopg.Connection[Any]:
@@ -155,7 +174,7 @@ class Database:
         if sql.startswith("rollback"):
             self._drop_waiting()
         if self._has_begun and is_plain_write(sql):
-            self._later.append((sql, bindings))
+            self._wait_with(sql, bindings)
             return None
         for attempt in range(2):
             try:
@@ -166,6 +185,15 @@ class Database:
                     raise
                 self.connect_again()  # Nothing was begun, so nothing is lost by asking again.
         raise AssertionError("returned or raised")
+
+    def _wait_with(self, sql: str, bindings: Sequence[Any]) -> None:
+        """Keeps a statement until the next question. What no column can hold is told at once: then it is known whose it is."""
+        for value in bindings:
+            if isinstance(value, str):
+                value.encode()
+            elif isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
+                raise OverflowError("a number has more than 64 bits")
+        self._later.append((sql, bindings))
 
     def _run(self, sql: str, bindings: Sequence[Any]) -> psycopg.Cursor[Any]:
         """The statement, and before it those that wait, in one round trip."""
@@ -184,6 +212,14 @@ class Database:
         self.flush()
         with self.told():
             self._connection.execute(sql)
+
+    def start(self, sql: str) -> None:
+        """Has the server do something that may fail, unless it is at something already, and goes on: the next statement waits for it. There
+        is no thread, so workers may be forked meanwhile."""
+        if not self.has_started:
+            with self.told():
+                self._connection.pgconn.send_query(sql.encode())
+                self.has_started = True
 
     def ask(self, questions: Sequence[tuple[str, Sequence[Any]]], *, ahead: bool = False) -> list[list[Any]]:
         """The answers to several questions, in one round trip; with `ahead`, as they are without what waits."""
@@ -306,17 +342,19 @@ class Database:
     def executemany(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
         values = list(rows)
         if self._has_begun and len(values) <= MANY:
-            self._later += [(sql, row) for row in values]
+            for row in values:
+                self._wait_with(sql, row)
         elif values:
             self.flush()
             with self.told(), self._connection.cursor() as cursor:
                 cursor.executemany(translate(sql), [_bind(sql, row) for row in values])
 
-    def copy(self, into: str, rows: Sequence[Sequence[Any]]) -> None:
-        """Adds rows to a table, with its columns, or to those that `into` names: a few together by INSERT, many by COPY."""
+    def copy(self, into: str, rows: Sequence[Sequence[Any]], *, ahead: bool = False) -> None:
+        """Adds rows to a table, with its columns, or to those that `into` names: a few together by INSERT, many by COPY. With `ahead` also
+        before the statements that wait: these are about other rows."""
         if not rows:
             return
-        if self._later:
+        if self._later and not ahead:
             self.flush()
         self._rows.setdefault(into, []).extend(rows)
         if not self._has_begun:

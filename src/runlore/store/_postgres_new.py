@@ -1,12 +1,13 @@
 """How the PostgreSQL store keeps sources that nothing is known of yet: many at once.
 
 In a first sync nearly all sources are new, and each would ask a dozen questions with the answer "nothing". So what is about to be put is
-asked for together, and what turns out to be new is written in a few long COPYs. Everything else goes the way of `_postgres_put.py`.
+asked for together, and what turns out to be new is written in a few long COPYs. So is a further source of a session that this transaction
+has made, of which nothing need be asked either. Everything else goes the way of `_postgres_put.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import cache
@@ -14,86 +15,22 @@ from typing import Any
 
 import msgspec
 
+from ..adapters import Source
 from ..model import BLOCK, SCHEMA_VERSION, Digest, format_time
 from . import Batch, Kept, Piece, Put
 from ._postgres_db import array
+from ._postgres_made import Call, Expected, Made, NewRow, clean, hashes_of, uids_of
 from ._postgres_put import PostgresWriter, clean_stream, month_of
+from ._postgres_read import Seen
 from ._sql import plain
-from ._sql_calls import CALL_COLUMNS
+from ._sql_calls import PUT_CALL
 from ._sql_digests import Shelf, rows_of_digest, said_by
-from .calls import hash_of
+from .calls import COLUMNS, from_row, hash_of, to_row
 from .charging import dead_ends_of
 from .pieces import SEQ
 
+_SEQ = COLUMNS.index("seq")
 _CLAIMED = "select uid from claims where uid = any(?2) and (author = ?1 or session in (select number from sessions where author = ?1))"
-
-
-class NewRow:
-    """A row that waits to be sent, and can be changed as long as it does."""
-
-    def __init__(self, names: Sequence[str], values: list[Any], packed: int) -> None:
-        self.names, self.values = list(names), values
-        self.packed = packed
-        """How often rows had been packed when it began to wait."""
-
-    def __getitem__(self, name: str) -> Any:
-        return self.values[self.names.index(name)]
-
-    def update(self, **changes: Any) -> None:
-        for name, value in changes.items():
-            (self.values[self.names.index(name)],) = _clean([value])
-
-
-class Expected:
-    """What the database has of what is about to be put, while nobody else writes."""
-
-    def __init__(self, batches: Sequence[Batch]) -> None:
-        self.asked = {(batch.source.agent, batch.source.path) for batch in batches}
-        self.asked_calls = {hash_of(kept.call) for batch in batches for kept in batch.calls}
-        self.sources: set[tuple[str, str]] = set()
-        self.uids: set[str] = set()
-        self.claimed: set[str] = set()
-        self.hashes: set[int] = set()
-        self.calls: set[int] = set()
-        self.rows: dict[str, NewRow] = {}
-        """Rows of new sessions by uid."""
-        self.source_numbers: list[int] = []
-        self.session_numbers: list[int] = []
-
-    def is_new(self, batch: Batch) -> bool:
-        """Whether nothing of a batch is there, nor anything that it is a copy of."""
-        key = (batch.source.agent, batch.source.path)
-        if batch.since or batch.is_gone or key not in self.asked or key in self.sources:
-            return False
-        own = {piece.session_uid for piece in batch.pieces if piece.rows}
-        hashes = list(hashes_of(batch))
-        calls = [hash_of(kept.call) for kept in batch.calls]
-        return (
-            self.uids.isdisjoint(own)
-            and self.claimed.isdisjoint(uids_of(batch))
-            and self.hashes.isdisjoint(hashes)
-            and self.calls.isdisjoint(calls)
-            and len(set(hashes)) == len(hashes)  # What is there twice in one source is kept once.
-            and len(set(calls)) == len(calls)
-            and len(own) == len(batch.pieces)
-            and own.issuperset(kept.call.session_uid for kept in batch.calls)
-            and all(piece.rows[-1][SEQ] < BLOCK for piece in batch.pieces)
-        )
-
-    def remember(self, put: Expected) -> None:
-        """What was put before is there."""
-        self.sources |= put.sources
-        self.uids |= put.uids
-        self.claimed |= put.claimed
-        self.hashes |= put.hashes
-        self.calls |= put.calls
-
-    def add(self, batch: Batch) -> None:
-        """It is there now."""
-        self.sources.add((batch.source.agent, batch.source.path))
-        self.uids.update(piece.session_uid for piece in batch.pieces)
-        self.hashes.update(hashes_of(batch))
-        self.calls.update(hash_of(kept.call) for kept in batch.calls)
 
 
 class PostgresNew(PostgresWriter, Shelf):
@@ -104,15 +41,15 @@ class PostgresNew(PostgresWriter, Shelf):
         with self.transaction():
             self._lock_for_writing()
             assert self._seen is not None
-            self._seen.expected = self._expect(batches, self._seen.put)
+            self._seen.expected = self._expect(batches, self._seen)
             # While the server takes in what was put before, this is being made.
             self.db.send_behind()
             yield
             self.db.pack()  # What cannot be stored is the fault of these, and no others'.
             self._seen.put, self._seen.expected = self._seen.expected, None
 
-    def _expect(self, batches: Sequence[Batch], put: Expected | None) -> Expected:
-        """What there is of these, beside what was `put` last and is not sent yet."""
+    def _expect(self, batches: Sequence[Batch], seen: Seen) -> Expected:
+        """What there is of these, beside what was put last and is not sent yet."""
         expected = Expected(batches)
         pieces = [piece for batch in batches for piece in batch.pieces]
         self._make_months({month_of(piece.tally.started_at) for piece in pieces})
@@ -122,7 +59,7 @@ class PostgresNew(PostgresWriter, Shelf):
         sources, sessions, claimed, natives, known, source_numbers, session_numbers = self.db.ask(
             [
                 ("select agent, path from sources where reader = ? and path = any(?)", (self.reader, [path for _, path in expected.asked])),
-                ("select uid, number from sessions where uid = any(?)", (uids,)),
+                ("select uid, number, evicted_at is not null from sessions where uid = any(?)", (uids,)),
                 (_CLAIMED, (self.author, uids)),
                 ("select distinct hash from natives where hash = any(?::bigint[])", (hashes,)),
                 ("select hash from calls where hash = any(?::bigint[])", (calls,)),
@@ -132,12 +69,14 @@ class PostgresNew(PostgresWriter, Shelf):
             ahead=True,
         )
         expected.sources.update(sources)
-        expected.uids.update(uid for uid, _ in sessions)
+        expected.uids.update(uid for uid, _, _ in sessions)
+        seen.numbers.update((uid, number) for uid, number, _ in sessions)
+        seen.present.update(number for _, number, is_evicted in sessions if not is_evicted)
         expected.claimed.update(uid for (uid,) in claimed)
         expected.hashes.update(h for (h,) in natives)
         expected.calls.update(h for (h,) in known)
-        if put is not None:
-            expected.remember(put)
+        if seen.put is not None:
+            expected.remember(seen.put)
         # Taken from the end, so the smallest is there: postings come nearly sorted when numbers go up with what is written.
         expected.source_numbers = [number for (number,) in reversed(source_numbers)]
         expected.session_numbers = [number for (number,) in reversed(session_numbers)]
@@ -146,75 +85,134 @@ class PostgresNew(PostgresWriter, Shelf):
     def put(self, batch: Batch) -> Put:
         with self.transaction():
             self._lock_for_writing()
-            expected = self._seen.expected if self._seen else None
-            if expected is None:
+            seen = self._seen
+            if seen is None or seen.expected is None:
                 return super().put(batch)
-            gone = self.tombstones()
-            is_new = expected.is_new(batch) and not self._again and gone.isdisjoint(uids_of(batch))
-            if is_new:
-                done = self._put_new(batch, expected)
+            is_new = seen.expected.is_new(batch, seen.made, seen.billed)
+            if is_new and not self._again and self.tombstones().isdisjoint(uids_of(batch)):
+                done = self._put_new(batch, seen.expected)
             else:
                 for uid in uids_of(batch):
-                    expected.rows.pop(uid, None)  # It is not what was made any more.
+                    seen.made.pop(uid, None)  # It is not what was made any more.
+                for kept in batch.calls:
+                    seen.billed.pop(hash_of(kept.call), None)
                 done = super().put(batch)
-            expected.add(batch)
+            seen.expected.add(batch)
         return done
 
-    def calls(self, hashes: Sequence[int]) -> list[Kept]:
+    def _source(self, batch: Batch) -> tuple[int, int]:
         expected = self._seen.expected if self._seen else None
+        if expected is None or batch.since or not expected.is_new_source(batch):
+            return super()._source(batch)
+        number = expected.source_numbers.pop()
+        self._put_new_source(number, batch)
+        return number, 0
+
+    def touch(self, source: Source, *, adapter_version: int, redact_version: str, problem: str | None = None) -> None:
+        if self._seen is not None:
+            self._seen.forget_made()
+        super().touch(source, adapter_version=adapter_version, redact_version=redact_version, problem=problem)
+
+    def calls(self, hashes: Sequence[int]) -> list[Kept]:
+        seen = self._seen
         # The further parts of a source that is read again are not among what was expected.
-        is_known = expected is not None and expected.asked_calls.issuperset(hashes) and expected.calls.isdisjoint(hashes)
-        return [] if is_known else super().calls(hashes)
+        if seen is None or seen.expected is None or not seen.expected.asked_calls.issuperset(hashes):
+            return super().calls(hashes)
+        there = seen.expected.calls.intersection(hashes)
+        return [_as_stored(seen.billed[h]) for h in there] if there <= seen.billed.keys() else super().calls(hashes)
 
     # ── one source ───────────────────────────────────────────────────────────────────────────────────────────────────
     def _put_new(self, batch: Batch, expected: Expected) -> Put:
-        done = Put(sessions={piece.session_uid for piece in batch.pieces}, events=sum(len(piece.rows) for piece in batch.pieces))
+        assert self._seen is not None
+        done = Put(sessions={piece.session_uid for piece in batch.pieces})
         source = expected.source_numbers.pop()
-        places: dict[int, tuple[int, int]] = {}
-        numbers: dict[str, int] = {}
-        for piece in batch.pieces:
-            number = month_of(piece.tally.started_at) << 31 | expected.session_numbers.pop()
-            numbers[piece.session_uid] = number
-            places |= self._put_new_piece(number, source, piece, batch, expected)
-        aliases = {h: places[target] for h, target in reversed(batch.aliases) if target in places}
-        self.db.copy("aliases", [(source, h, *place) for h, place in aliases.items()])
-        self._put_new_calls(batch.calls, numbers, aliases | places)
-        self.db.copy("records", [(source, *record) for record in batch.records])
-        self.db.copy("skips", [(source, offset, plain(reason)) for offset, reason in {(skip.offset, skip.reason) for skip in batch.skips}])
+        sessions = [self._put_new_piece(source, piece, batch, done, expected) for piece in batch.pieces]
+        self._put_new_aliases(source, batch.aliases, sessions)
+        self._put_new_calls(batch.calls)
+        self.db.copy("records", [(source, *record) for record in batch.records], ahead=True)
+        skips = {(skip.offset, skip.reason) for skip in batch.skips}
+        self.db.copy("skips", [(source, offset, plain(reason)) for offset, reason in skips], ahead=True)
         self._put_new_source(source, batch)
         return done
 
-    def _put_new_piece(self, number: int, source: int, piece: Piece, batch: Batch, expected: Expected) -> dict[int, tuple[int, int]]:
-        """Writes a session; gives back where its native ids are."""
+    def _put_new_piece(self, source: int, piece: Piece, batch: Batch, done: Put, expected: Expected) -> Made:
+        """Writes a session, or what a source adds to one that was made just now."""
         assert self._seen is not None
-        uid, now = piece.session_uid, format_time(datetime.now(UTC))
-        places = {h: (number, row[SEQ]) for h, row in zip(piece.natives, piece.rows, strict=True) if h}
-        places |= {h: (number, piece.rows[n][SEQ]) for n, h in piece.originals if h}
-        self.db.copy("events", list(self._event_rows(number, batch.source.agent, piece, [0])))
-        self.db.copy("natives", [(h, *place) for h, place in places.items()])
-        self._seen.numbers[uid] = number
-        self._seen.fresh.add(number)
-        self._write_segments(number, [(segment.first_seq, segment.last_seq, segment) for segment in piece.segments])
+        made = self._seen.made.get(piece.session_uid)
+        if made is None:
+            made = Made(month_of(piece.tally.started_at) << 31 | expected.session_numbers.pop())
+            self._seen.made[piece.session_uid] = made
+            self._seen.numbers[piece.session_uid] = made.number
+        else:
+            piece = made.rest_of(piece, done)
+        number, block = made.number, len(made.streams)
+        first = block * BLOCK
+        natives = {h: first + row[SEQ] for h, row in zip(piece.natives, piece.rows, strict=True) if h}
+        natives |= {h: first + piece.rows[n][SEQ] for n, h in piece.originals if h}
+        self.db.copy("events", list(self._event_rows(number, batch.source.agent, piece, [block])), ahead=True)
+        self.db.copy("natives", [(h, number, seq) for h, seq in natives.items()], ahead=True)
+        id_ = (number << 20) + made.segments
+        segments = [(id_ + n, first + s.first_seq, first + s.last_seq, s) for n, s in enumerate(piece.segments)]
+        self._add_segments(number, segments, ahead=True)
         stream = (*clean_stream(msgspec.msgpack.encode(piece.facts), msgspec.msgpack.encode(piece.tally)), piece.hash)
-        self.db.copy("streams", [(number, 0, source, *stream)])
-        facts, sums = self._summed([(*stream, batch.source.path, batch.source.size, None)], piece.rows[-1][SEQ])
-        row = sums | dict(
-            number=number, uid=uid, flavor=batch.source.agent, native_session_id=piece.facts.native_session_id,
-            machine=batch.source.machine or self.machine, author=self.author, discovered_at=now, ingested_at=now,
-            schema_version=SCHEMA_VERSION, repo=facts.repo, domain=None, task_ref=facts.task_ref,
-            analyzed_at=None, analyzed_seq=None, analyzed_hash=None, outcome="unknown", outcome_evidence=None, quality=None,
-        )  # fmt: skip
-        expected.rows[uid] = NewRow(list(row), self._add_row("sessions", row), self.db.packed)
-        return places
+        self.db.copy("streams", [(number, block, source, *stream)], ahead=True)
+        made.natives |= natives
+        made.segments += len(piece.segments)
+        made.streams.append((*stream, batch.source.path, batch.source.size, None))
+        if piece.facts.spare is not None:
+            made.spares.add(piece.facts.spare)
+        if piece.rows:
+            made.last_seq = first + piece.rows[-1][SEQ]
+        done.events += len(piece.rows)
+        self._sum_made(made, piece, batch.source)
+        return made
 
-    def _put_new_calls(self, calls: Sequence[Kept], numbers: dict[str, int], places: dict[int, tuple[int, int]]) -> None:
+    def _sum_made(self, made: Made, piece: Piece, source: Source) -> None:
+        """Says in the row of a session what its streams add up to."""
+        now = format_time(datetime.now(UTC))
+        facts, sums = self._summed(made.streams, made.last_seq)
+        if made.row is None:
+            row = sums | dict(
+                number=made.number, uid=piece.session_uid, flavor=source.agent, native_session_id=piece.facts.native_session_id,
+                machine=source.machine or self.machine, author=self.author, discovered_at=now, ingested_at=now,
+                schema_version=SCHEMA_VERSION, repo=facts.repo, domain=None, task_ref=facts.task_ref,
+                analyzed_at=None, analyzed_seq=None, analyzed_hash=None, outcome="unknown", outcome_evidence=None, quality=None,
+            )  # fmt: skip
+            made.row = NewRow(list(row), self._add_row("sessions", row), self.db.packed)
+            return
+        # Another clock, or this one before it was set, may have been ahead when it was discovered.
+        sums["ingested_at"] = max(now, made.row["discovered_at"])
+        if self._is_waiting(made.row):
+            repo, task = made.row["repo"], made.row["task_ref"]
+            made.row.update(repo=facts.repo if repo is None else repo, task_ref=task if facts.task_ref is None else facts.task_ref)
+        else:
+            self._write_sums(made.number, facts, sums)
+        made.row.update(**sums)
+
+    def _put_new_aliases(self, source: int, aliases: Sequence[tuple[int, int]], sessions: Sequence[Made]) -> None:
+        rows = {}
+        for h, target in reversed(aliases):
+            for made in sessions:
+                if (seq := made.natives.get(target)) is not None:
+                    rows[h] = (source, h, made.number, seq)
+                    made.aliases[h] = seq
+                    break
+        self.db.copy("aliases", list(rows.values()), ahead=True)
+
+    def _put_new_calls(self, calls: Sequence[Kept]) -> None:
+        assert self._seen is not None
+        new: list[list[Any]] = []
+        old: list[list[Any]] = []
         for kept in calls:
-            number = numbers[kept.call.session_uid]
-            session, seq = places.get(kept.event, (-1, -1)) if kept.event else (-1, -1)
-            values = self._call_row(kept, number, seq if session == number else kept.call.seq)
-            self.db.copy(_into("calls", CALL_COLUMNS), [_clean(values)])
-            self._to_sum.add(number)
-            self._to_charge.setdefault(number)
+            made, h = self._seen.made[kept.call.session_uid], hash_of(kept.call)
+            seq = made.seq_of(kept.event) if kept.event else None
+            seq = kept.call.seq if seq is None else seq
+            before = self._seen.billed.get(h)
+            (new if before is None else old).append(self._call_row(kept, made.number, seq))
+            self._touch_sessions({made.number} if before is None else {made.number, before.session})
+            self._seen.billed[h] = Call(kept, made.number, seq)
+        self._add_calls(new)
+        self.db.executemany(f"{PUT_CALL} {self.keeps_calls}", old)
 
     def _put_new_source(self, number: int, batch: Batch) -> None:
         source, at, now = batch.source, batch.position, format_time(datetime.now(UTC))
@@ -228,14 +226,14 @@ class PostgresNew(PostgresWriter, Shelf):
 
     def _add_row(self, table: str, row: dict[str, Any]) -> list[Any]:
         """Adds a row by its columns."""
-        values = _clean(row.values())
-        self.db.copy(_into(table, tuple(row)), [values])
+        values = clean(row.values())
+        self.db.copy(_into(table, tuple(row)), [values], ahead=True)
         return values
 
-    # ── what is said of a session that waits ─────────────────────────────────────────────────────────────────────────
-    def _made(self, uid: str) -> NewRow | None:
-        """The row of a session that was just made."""
-        return self._seen.expected.rows.get(uid) if self._seen and self._seen.expected else None
+    # ── what is said of a session that was made ──────────────────────────────────────────────────────────────────────
+    def _made(self, uid: str) -> tuple[Made, NewRow] | None:
+        made = self._seen.made.get(uid) if self._seen and self._seen.expected else None
+        return None if made is None or made.row is None else (made, made.row)
 
     def _is_waiting(self, row: NewRow) -> bool:
         return row.packed == self.db.packed
@@ -243,56 +241,56 @@ class PostgresNew(PostgresWriter, Shelf):
     def set_places(self, found: dict[str, tuple[str | None, str | None]]) -> None:
         rest = {}
         for uid, (repo, task) in found.items():
-            row = self._made(uid)
-            if row is None or not self._is_waiting(row):
+            known = self._made(uid)
+            if known is None or not self._is_waiting(known[1]):
                 rest[uid] = (repo, task)
                 continue
-            row.update(repo=row["repo"] if repo is None else repo, task_ref=task if row["task_ref"] is None else row["task_ref"])
+            row, old = known[1], known[1]["repo"]
+            # The name alone, which a folder has too, takes nothing from one that is known with its owner.
+            is_less = repo is None or (old is not None and old.endswith(f"/{repo}"))
+            row.update(repo=old if is_less else repo, task_ref=task if row["task_ref"] is None else row["task_ref"])
         if rest:
             super().set_places(rest)
 
     def fits(self, digest: Digest) -> bool:
-        row, covers = self._made(digest.session_uid), digest.covers
-        return super().fits(digest) if row is None else (row["last_seq"], row["content_hash"]) == (covers.last_seq, covers.content_hash)
+        known, covers = self._made(digest.session_uid), digest.covers
+        if known is None:
+            return super().fits(digest)
+        return (known[1]["last_seq"], known[1]["content_hash"]) == (covers.last_seq, covers.content_hash)
 
     def put_digest(self, digest: Digest, when: datetime) -> None:
-        row = self._made(digest.session_uid)
-        if row is None:
+        known = self._made(digest.session_uid)
+        if known is None:
             with self.transaction():
                 self._lock_for_writing()
                 super().put_digest(digest, when)
             return
-        if not self._is_waiting(row):
-            self._set_digest(row["number"], digest, when)
+        made, row = known
+        is_first, made.has_digest = not made.has_digest, True
+        if is_first and self._is_waiting(row):
+            self._write_digest(made.number, digest, when, is_first=True)
+            self._to_charge[made.number] = dead_ends_of(digest)
+            row.update(**said_by(digest, when))
+        else:
+            self._set_digest(made.number, digest, when, is_first=is_first)
+
+    def _write_digest(self, session: int, digest: Digest, when: datetime, *, is_first: bool = False) -> None:
+        if not is_first:
+            super()._write_digest(session, digest, when)
             return
-        digest_row, errors = rows_of_digest(row["number"], digest, when)
-        self.db.copy("digests", [digest_row])
-        self.db.copy("errors", [_clean(error) for error in errors])
-        row.update(**said_by(digest, when))
-        self._to_charge[row["number"]] = dead_ends_of(digest)
+        row, errors = rows_of_digest(session, digest, when)
+        self.db.copy("digests", [row], ahead=True)
+        self.db.copy("errors", [clean(error) for error in errors], ahead=True)
 
 
-def uids_of(batch: Batch) -> Iterator[str]:
-    """The sessions that a batch is about, and their parents."""
-    for piece in batch.pieces:
-        yield piece.session_uid
-        if piece.facts.parent_uid:
-            yield piece.facts.parent_uid
-
-
-def hashes_of(batch: Batch) -> Iterator[int]:
-    """Of the native ids that a batch has, and of those that it has copies of."""
-    for piece in batch.pieces:
-        yield from (h for h in piece.natives if h)
-        yield from (h for _, h in piece.originals if h)
+def _as_stored(call: Call) -> Kept:
+    """A call as the database would give it back."""
+    row = clean(to_row(call.kept))
+    row[_SEQ] = call.seq
+    return from_row(call.kept.call.session_uid, row)
 
 
 @cache
 def _into(table: str, columns: tuple[str, ...]) -> str:
     """A table, and those of its columns that are given, in this order."""
     return f"{table} ({', '.join(f'{chr(34)}{name}{chr(34)}' for name in columns)})"
-
-
-def _clean(values: Iterable[Any]) -> list[Any]:
-    """As columns can hold them."""
-    return [plain(value) if isinstance(value, str) else value for value in values]

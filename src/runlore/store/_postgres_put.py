@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
@@ -20,6 +20,7 @@ from ._postgres_db import array
 from ._postgres_read import PostgresReader, Seen
 from ._postgres_words import rows_of
 from ._sql import plain, without_nul
+from ._sql_calls import CALL_COLUMNS
 from ._sql_put import Writer, absolute
 from .pieces import KIND, NATIVE_ID, OFFSET, PARENT, SEQ, SUMMARY, TOOL, TS, bodies_of, clean_facts, hidden_id, outside
 
@@ -28,6 +29,7 @@ MONTHS = 1 << 12
 
 _MARKER = re.compile(r"(\[redacted:[^\s:\]]{1,64}:)[0-9a-f]{6}\]")
 _ADD_NATIVES = "insert into natives select hash, ?, seq from unnest(?::bigint[], ?::bigint[]) n (hash, seq) on conflict do nothing"
+_INTO_CALLS = f"calls ({', '.join(CALL_COLUMNS)})"
 ACTION, CALL = 5, 9
 _TEXTS = (KIND, TOOL, ACTION, CALL, SUMMARY)
 """The columns of a row with text that may be anything; the native id apart."""
@@ -36,6 +38,8 @@ _TEXTS = (KIND, TOOL, ACTION, CALL, SUMMARY)
 class PostgresWriter(PostgresReader, Writer):
     """The putting part of `PostgresStore`."""
 
+    takes_cut_words: bool = True
+    takes_groups: bool = True
     source_key = ("reader", "agent", "path")
     keeps_calls = (
         # Whoever stored a call first has it: nobody can take it from them.
@@ -64,6 +68,8 @@ class PostgresWriter(PostgresReader, Writer):
 
     @contextmanager
     def _step(self) -> Iterator[None]:
+        if self._seen is not None:
+            self._seen.forget_made()
         try:
             with super()._step():
                 yield
@@ -206,8 +212,8 @@ class PostgresWriter(PostgresReader, Writer):
         return [self._add_block(session, source)] if is_new else super()._blocks(session, source, fresh=fresh)
 
     def _is_evicted(self, session: int) -> bool:
-        is_new = self._seen is not None and session in self._seen.fresh
-        return not is_new and super()._is_evicted(session)
+        is_known = self._seen is not None and (session in self._seen.fresh or session in self._seen.present)
+        return not is_known and super()._is_evicted(session)
 
     def _add_block(self, session: int, source: int) -> int:
         empty, tally = msgspec.msgpack.encode(Facts(native_session_id="")), msgspec.msgpack.encode(Tally())
@@ -254,7 +260,7 @@ class PostgresWriter(PostgresReader, Writer):
     def _write_segments(self, session: int, segments: list[tuple[int, int, Segment]]) -> None:
         if not segments:
             return
-        low = top = session << 20
+        top = session << 20
         ids: dict[int, int] = {}
         if self._seen is not None and session in self._seen.fresh:
             self._seen.fresh.discard(session)
@@ -272,11 +278,17 @@ class PostgresWriter(PostgresReader, Writer):
             id_ = ids.get(first)
             if id_ is None:
                 id_, top = top, top + 1
-            if id_ > low | 0xFFFFF:
-                raise StoreError("a session has more than a million segments")
-            rows.append((id_, session, first, last, segment))
-        self.db.copy("segments", [(*row[:4], row[4].length, row[4].hash, row[4].body) for row in rows])
-        self.db.copy("search", [words for id_, _, _, _, segment in rows for words in rows_of(session, id_, segment)])
+            rows.append((id_, first, last, segment))
+        self._add_segments(session, rows)
+
+    def _add_segments(self, session: int, rows: Sequence[tuple[int, int, int, Segment]], *, ahead: bool = False) -> None:
+        """Adds segments by (id, first, last, segment)."""
+        if any(id_ > session << 20 | 0xFFFFF for id_, *_ in rows):
+            raise StoreError("a session has more than a million segments")
+        segments = [(id_, session, first, last, segment.length, segment.hash, segment.body) for id_, first, last, segment in rows]
+        self.db.copy("segments", segments, ahead=ahead)
+        words = [words for id_, _, _, segment in rows for words in rows_of(session, id_, segment)]
+        self.db.copy("search", words, ahead=ahead)
 
     def _drop_segments(self, where: str, bindings: tuple[Any, ...]) -> None:
         gone = self._all(f"delete from segments where {where} returning session, id", bindings)
@@ -284,11 +296,25 @@ class PostgresWriter(PostgresReader, Writer):
             sql = "delete from search where session = any(?::bigint[]) and id = any(?::bigint[])"
             self.db.execute(sql, (array({session for session, _ in gone}), array(id_ for _, id_ in gone)))
 
+    # ── calls ────────────────────────────────────────────────────────────────────────────────────────────────────────
+    def _put_call_rows(self, rows: list[list[Any]], there: Container[int]) -> None:
+        new = {row[0]: row for row in reversed(rows) if row[0] not in there}
+        self._add_calls(list(new.values()))
+        super()._put_call_rows([row for row in rows if new.get(row[0]) is not row], there)
+
+    def _add_calls(self, rows: Sequence[Sequence[Any]]) -> None:
+        """Adds calls that are not there."""
+        self.db.copy(_INTO_CALLS, [[plain(value) if isinstance(value, str) else value for value in row] for row in rows], ahead=True)
+
+    def _set_flags(self, flags: Sequence[tuple[int, int]]) -> None:
+        if flags:
+            sql = "update calls c set flags = v.flags from unnest(?::bigint[], ?::bigint[]) v (flags, hash) where c.hash = v.hash"
+            self.db.execute(sql, tuple(array(column) for column in zip(*flags, strict=True)))
+
     # ── sources ──────────────────────────────────────────────────────────────────────────────────────────────────────
     def set_places(self, found: dict[str, tuple[str | None, str | None]]) -> None:
         names = self._claims() if found else {}
         super().set_places({names.get(uid, uid): places for uid, places in found.items()})
-        self.db.flush()
 
 
 def clean_row(row: list[Any], flavor: str) -> list[Any]:

@@ -26,7 +26,7 @@ from .bodies import whole
 from .pieces import ASIDE, ERROR, segment_event, unpack
 
 if TYPE_CHECKING:
-    from ._postgres_new import Expected
+    from ._postgres_made import Call, Expected, Made
 
 REMEMBERED = 100
 """Phrases of which it is known where they are."""
@@ -50,6 +50,18 @@ class Seen:
         """What is about to be put, and what there is of it."""
         self.put: Expected | None = None
         """The same of what was put last."""
+        self.present: set[int] = set()
+        """Sessions that are there, and of which nothing was evicted."""
+        self.made: dict[str, Made] = {}
+        """By uid, sessions that were made in this transaction."""
+        self.billed: dict[int, Call] = {}
+        """By hash, calls that were put in it."""
+
+    def forget_made(self) -> None:
+        """They may be changed by what knows nothing of this."""
+        self.present.clear()
+        self.made.clear()
+        self.billed.clear()
 
 
 class PostgresReader(Reader):

@@ -16,7 +16,8 @@ import msgspec
 import zstandard
 
 from . import Segment
-from ._postgres_bulk import vector
+from ._postgres_bulk import Vector, vector
+from .contract import CutWords
 
 COLUMNS = ("prompt", "reply", "tool")
 SAID = COLUMNS[:2]
@@ -34,6 +35,8 @@ _compress = zstandard.ZstdCompressor(level=1).compress
 
 _FOLD = bytes(c | 0x20 if 65 <= c <= 90 else c if c >= 0x80 or chr(c).isalnum() else 0x20 for c in range(256))
 _FOREIGN = bytes(c >= 0x80 for c in range(256))
+_SIGNS = ("→".encode(), "—".encode(), "│".encode())
+"""Three in four words beyond ASCII are no words but for one of these beside them: agents number lines with the first."""
 _SHORT = 64
 """Bytes of a word beyond ASCII that may come again."""
 
@@ -47,12 +50,20 @@ class Asked(msgspec.Struct, frozen=True):
 
 def rows_of(session: int, id_: int, segment: Segment) -> Iterator[tuple[Any, ...]]:
     """The rows of table `search` for a segment, each (session, id, part, prompt, reply, tool, stream)."""
+    for part, prompt, reply, tool, stream in cut_words(segment) if segment.cut is None else segment.cut:
+        yield (session, id_, part, *(words and Vector(words) for words in (prompt, reply, tool)), stream)
+
+
+def cut_words(segment: Segment) -> list[CutWords]:
+    """The words of a segment, as the rows have them."""
     words = [cut_all(text) for text in (segment.prompt, segment.reply, segment.tool)]
     lines = [b" %b " % b" ".join(column) for column in words]
-    parts = [list(_parts(set(column), len(line))) for column, line in zip(words, lines, strict=True)]
+    parts = [list(_parts(set(column), line)) for column, line in zip(words, lines, strict=True)]
+    rows: list[CutWords] = []
     for part in range(max(1, *map(len, parts))):
-        columns = (vector(column[part]) if part < len(column) else None for column in parts)
-        yield (session, id_, part, *columns, _compress(b"\n".join(lines)) if part == 0 else None)
+        prompt, reply, tool = (vector(column[part]) if part < len(column) else None for column in parts)
+        rows.append((part, prompt, reply, tool, _compress(b"\n".join(lines)) if part == 0 else None))
+    return rows
 
 
 def ask(term: str, *, prefix: bool) -> Asked | None:
@@ -93,6 +104,8 @@ def cut_all(text: bytes) -> list[bytes]:
     low = text.translate(_FOLD)
     if low.isascii():
         return low.split()
+    for sign in _SIGNS:
+        low = low.replace(sign, b" ")
     foreign = low.translate(_FOREIGN)
     made: list[bytes] = []
     at = 0
@@ -122,11 +135,11 @@ def _tokenizer() -> Any:
     return lambda text: tokenizer(text, apsw.FTS5_TOKENIZE_DOCUMENT, None, include_offsets=False, include_colocated=False)
 
 
-def _parts(words: set[bytes], size: int) -> Iterator[Iterable[bytes]]:
-    """The words of a text of this size as rows can hold them: in one piece, nearly always."""
-    if max(map(len, words), default=0) > LONGEST:
+def _parts(words: set[bytes], line: bytes) -> Iterator[Iterable[bytes]]:
+    """The words of a line as rows can hold them: in one piece, nearly always."""
+    if _has_long(line):
         words = {word.decode()[:LONGEST].encode() for word in words}
-    if size < PART_BYTES:
+    if len(line) < PART_BYTES:
         if words:
             yield words
         return
@@ -140,3 +153,8 @@ def _parts(words: set[bytes], size: int) -> Iterator[Iterable[bytes]]:
             part, size = [], 0
     if part:
         yield part
+
+
+def _has_long(line: bytes) -> bool:
+    """Whether a word may be too long: it then fills a stretch of half as many. To measure every word takes ten times as long."""
+    return any(line.find(b" ", at, at + LONGEST // 2) < 0 for at in range(0, len(line) - LONGEST // 2, LONGEST // 2))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import getpass
 import os
 import platform
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
@@ -37,6 +38,21 @@ _OPTIONS = dict.fromkeys(("segments", "search"), "with (toast_tuple_target = 128
 _UNPACKED = {"search": ("prompt", "reply", "tool")}
 """Sorted words, each once, do not get smaller: the server tries for as long as it takes to store them."""
 
+_MERGE = (
+    "select gin_clean_pending_list(c.oid) from (select c.oid from pg_class c join pg_am a on a.oid = c.relam"
+    " where a.amname = 'gin' and c.relkind = 'i' and c.relnamespace = current_schema()::regnamespace order by pg_relation_size(c.oid) {}) c"
+)
+"""Merges the words that wait into the index of each month, the largest or the smallest first."""
+
+_OLDER = (
+    "select 1 from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
+    " and backend_xmin is not null and age(backend_xmin) > age(?::text::xid) limit 1"
+)
+"""Whether another transaction here sees what was there before this one."""
+
+WAIT_S = 10.0
+"""How long who gives room back waits for others that may still read what was there."""
+
 _WRITE, _MIGRATE, _DIVIDE, _SYNC = range(1, 5)
 """What a lock is for."""
 
@@ -59,6 +75,7 @@ class PostgresStore(PostgresTaker, Evictor):
         self._depth = 0
         self._parts: set[str] | None = None
         self._emptied: set[int] = set()
+        self._aside: Database | None = None
         self.db = Database(url, self.url, read_only=read_only, is_shared=is_shared)
         try:
             self._migrate_server(read_only)
@@ -100,6 +117,20 @@ class PostgresStore(PostgresTaker, Evictor):
 
     def close(self) -> None:
         self.db.close()
+        self._close_aside()
+
+    @property
+    def aside(self) -> Database:
+        """A second connection, for what must not be a part of the open transaction, or is done beside it. Kept while a sync lasts: a server
+        takes 10 ms for a new one, and longer until that knows the tables."""
+        if self._aside is None:
+            self._aside = Database(self._private_url, self.url, patience_s=PATIENCE_S)
+        return self._aside
+
+    def _close_aside(self) -> None:
+        if self._aside is not None:
+            self._aside.close()
+            self._aside = None
 
     # ── transactions and locks ───────────────────────────────────────────────────────────────────────────────────────
     @contextmanager
@@ -149,6 +180,7 @@ class PostgresStore(PostgresTaker, Evictor):
             yield
             self._merge_words()
         finally:
+            self._close_aside()
             with suppress(StoreError):
                 lock.execute("select pg_advisory_unlock_all()")  # The server notices a closed connection a moment later.
             lock.close()
@@ -164,12 +196,16 @@ class PostgresStore(PostgresTaker, Evictor):
         finally:
             self.machine = machine
 
+    @contextmanager
+    def bulk(self) -> Iterator[None]:
+        yield
+        if self._aside is not None:  # There are new months, so there is much to merge: the server begins while digests are made.
+            with suppress(StoreError):  # All is put. What is not begun here is done at the end.
+                self._aside.start(_MERGE.format("desc"))
+
     def _merge_words(self) -> None:
         """Words that were added are collected first, and merged into the index in one go. A search has to go through what is not."""
-        self.db.execute(
-            "select gin_clean_pending_list(c.oid) from pg_class c join pg_am a on a.oid = c.relam"
-            " where a.amname = 'gin' and c.relkind = 'i' and c.relnamespace = current_schema()::regnamespace"
-        )
+        self.db.execute(_MERGE.format("asc"))  # From the other end: who comes second to a month finds nothing left to do.
 
     # ── months ───────────────────────────────────────────────────────────────────────────────────────────────────────
     def _make_months(self, months: set[int]) -> None:
@@ -180,21 +216,18 @@ class PostgresStore(PostgresTaker, Evictor):
         parts = {month: [partition(table, month) for table in PARTITIONED] for month in months}
         if not (missing := {month: names for month, names in parts.items() if not self._parts.issuperset(names)}):
             return
-        aside = Database(self._private_url, self.url, patience_s=PATIENCE_S)
+        if self._aside is not None and self._aside.has_started:  # It would have to be waited for, with a transaction open.
+            self._close_aside()
+        self.aside.begin()
         try:
-            aside.begin()
-            aside.execute("select pg_advisory_xact_lock(?::int, hashtext(current_schema()))", (_DIVIDE,))
+            self.aside.execute("select pg_advisory_xact_lock(?::int, hashtext(current_schema()))", (_DIVIDE,))
             there = self._find_parts()
-            for month, names in missing.items():
-                for table, name in zip(PARTITIONED, names, strict=True) if not there.issuperset(names) else ():
-                    aside.execute(f"create table {name} (like {table} including all) {_OPTIONS.get(table, '')}")
-                    for column in _UNPACKED.get(table, ()):
-                        aside.execute(f"alter table {name} alter column {column} set storage external")
-                    bounds = f"from ({month << 31}) to ({(month + 1) << 31})"
-                    aside.execute(f"alter table {table} attach partition {name} for values {bounds}")
-            aside.commit()
-        finally:
-            aside.close()
+            sql = [_make_part(table, month) for month, names in missing.items() if not there.issuperset(names) for table in PARTITIONED]
+            self.aside.script("; ".join(sql) or "select 1")
+            self.aside.commit()
+        except BaseException:
+            self.aside.rollback()
+            raise
         made = [name for names in missing.values() for name in names]
         # A transaction notices what others have made when it takes a lock that it does not have yet.
         self.db.execute(f"lock table {', '.join(made)} in row exclusive mode")
@@ -266,6 +299,7 @@ class PostgresStore(PostgresTaker, Evictor):
         with self.transaction():
             self._lock_for_writing()
             self._drop_empty_months(self._emptied)
+        self._wait_for_older()
         # Deleted rows keep their bytes until their table is written anew. That locks it, so only what was deleted from is.
         parts = [partition(table, month) for month in sorted(self._emptied) for table in PARTITIONED]
         for table in (
@@ -284,6 +318,23 @@ class PostgresStore(PostgresTaker, Evictor):
         ):
             self.db.execute(f"vacuum full {table}")
         self._emptied.clear()
+
+    def _wait_for_older(self) -> None:
+        """Until nobody can see any more what was deleted, for a while: whoever began before may (the server itself, when it counts rows), and
+        a table that is written anew keeps it for them, and its index as well."""
+        (mark,) = self._one("select pg_current_xact_id()::xid::text")
+        until = time.monotonic() + WAIT_S
+        while self._one(_OLDER, (mark,)) is not None and time.monotonic() < until:
+            time.sleep(0.05)
+
+
+def _make_part(table: str, month: int) -> str:
+    """The statements that make one."""
+    name, bounds = partition(table, month), f"from ({month << 31}) to ({(month + 1) << 31})"
+    make = [f"create table {name} (like {table} including all) {_OPTIONS.get(table, '')}"]
+    if columns := _UNPACKED.get(table):
+        make.append(f"alter table {name} {', '.join(f'alter column {column} set storage external' for column in columns)}")
+    return "; ".join([*make, f"alter table {table} attach partition {name} for values {bounds}"])
 
 
 def partition(table: str, month: int) -> str:
