@@ -514,6 +514,29 @@ def test_a_source_that_moved_or_vanished_is_said_and_its_sessions_stay(store: St
     assert (session.source_path, session.source_missing_at) == (str(moved), None)
 
 
+def test_words_are_found_as_soon_as_they_are_put(store: Store, agent: Agent) -> None:
+    with store.transaction():
+        for count, word in enumerate(("apple", "pear", "plum"), 1):
+            agent.put(line(id=word, text=word))  # The segment of before is filled up, and written again.
+            assert [len(store.postings(name)) for name in ("apple", "pear", "plum")] == [1] * count + [0] * (3 - count)
+            assert store.segment_count() == 1
+
+
+def test_a_step_that_fails_takes_no_words_of_others_with_it(store: Store, agent: Agent, another: Agent) -> None:
+    agent.put(line(id="a", text="apple"))
+
+    def broken() -> Iterator[Batch]:
+        yield from agent.fresh()
+        raise RuntimeError
+
+    with store.transaction():
+        another.put(line(id="b", text="pear"))
+        agent.file.write_bytes(line(id="c", text="plum"))
+        with pytest.raises(RuntimeError):
+            store.rewrite(agent.number, broken())
+    assert [len(store.postings(word)) for word in ("apple", "pear", "plum")] == [1, 1, 0]
+
+
 def test_one_sync_at_a_time(store: Store, url: str) -> None:
     other = open_store(url)
     with store.sync_lock(), pytest.raises(StoreBusy), other.sync_lock():
@@ -858,6 +881,45 @@ def test_batches_put_together_are_kept_as_when_put_one_by_one(store: Store, toy:
     assert [event.parent_seq for event in store.events("toy:new")] == [None, 0, 1]
     assert sorted(len(store.postings(word)) for word in ("apple", "pear", "plum", "gone")) == [0, 2, 2, 2]
     assert store.session("toy:gone") is None
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 4])
+def test_what_several_sources_tell_of_a_session_is_the_same_however_many_are_put_at_once(
+    store: Store, toy: Toy, tmp_path: Path, at_once: int
+) -> None:
+    """Two parts of it, all of it, and all of it once more, with calls that are told again."""
+    parts = [
+        [line(s="s", id="b", text="pear"), line(s="s", id="x", up="b", alias=True)],
+        [line(s="s", id="d", up="b", text="plum"), line(s="s", id="t", title="fruit")],
+        [line(s="s", id="a", text="apple"), line(s="s", id="b", up="a", text="pear"), line(s="s", id="c", up="b", text="fig")],
+        [line(s="s", id="c", up="b", text="fig"), line(s="s", id="d", up="c", text="plum")],
+    ]
+    calls = [
+        [Kept(call=call("k1", "s", ts=NOON), event=event_of("x"))],
+        [],
+        [Kept(call=call("k1", "s", ts=NOON, output_tokens=9), event=event_of("b")), Kept(call=call("k2", "s"), event=event_of("c"))],
+        [Kept(call=call("k2", "s"), event=event_of("c"))],
+    ]
+    agents = [Agent(store, toy, tmp_path / "toy" / f"{n}.jsonl").write(*lines) for n, lines in enumerate(parts)]
+    batches = [msgspec.structs.replace(agent.batch(), calls=mine) for agent, mine in zip(agents, calls, strict=True)]
+    done: list[Put] = []
+    with store.transaction():
+        for at in range(0, len(batches), at_once):
+            with store.together(batches[at : at + at_once]):
+                for batch in batches[at : at + at_once]:
+                    done.append(store.put(settle(store, batch)))
+                    store.set_places({"toy:s": ("acme/shop" if len(done) == 1 else "shop", None)})
+    assert [(put.events, put.copies) for put in done] == [(1, 0), (1, 0), (2, 1), (0, 2)]
+    assert store.bodies("toy:s") == {0: "pear", BLOCK: "plum", 2 * BLOCK: "apple", 2 * BLOCK + 2: "fig"}
+    assert [event.parent_seq for event in store.events("toy:s")] == [None, 0, None, 0]
+    assert sorted(len(store.postings(word)) for word in ("apple", "pear", "plum", "fig")) == [1, 1, 1, 1]
+    session = store.session("toy:s")
+    assert session is not None
+    assert (session.events, session.last_seq, session.title, session.repo) == (4, 2 * BLOCK + 2, "fruit", "acme/shop")
+    kept = {one.call.key: one for one in store.calls([hash_of(call("k1", "s")), hash_of(call("k2", "s"))])}
+    assert {key: (one.call.seq, one.call.output_tokens) for key, one in kept.items()} == {"k1": (0, 9), "k2": (2 * BLOCK + 2, 0)}
+    assert every(store)[0].calls == 2
+    assert len(store.sources()) == 4
 
 
 def test_calls_that_are_there_are_known_also_while_others_are_put_together(store: Store, agent: Agent, another: Agent) -> None:

@@ -46,6 +46,28 @@ def test_a_long_log_is_brought_over_while_the_next_transaction_is_open(path: Pat
         assert db.execute("select count(*) from filler").fetchone() == (2,)
 
 
+def test_a_log_does_not_grow_with_all_that_is_written(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_sqlite_checkpoint, "LONGEST", 3 * LONG)
+    log = path.with_name("runlore.db-wal")
+    with closing(open_store(str(path))) as store, store.bulk():
+        assert isinstance(store, SqliteStore)
+        for _ in range(8):
+            _fill(store)
+        assert log.stat().st_size < 6 * LONG * 8192
+        assert path.stat().st_size > 14 * LONG * 8192
+
+
+def test_what_was_long_before_is_brought_over_too(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with closing(open_store(str(path))) as store:
+        assert isinstance(store, SqliteStore)
+        store.db.wal_autocheckpoint(0)
+        before = path.stat().st_size
+        _fill(store)
+        assert path.stat().st_size == before
+        with store.bulk():
+            assert _comes_true(lambda: path.stat().st_size > before + LONG * 8192)
+
+
 def test_a_commit_does_not_bring_it_over_itself(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_sqlite_checkpoint, "LONG", 1 << 30)
     with closing(open_store(str(path))) as store, store.bulk():
@@ -115,7 +137,7 @@ def test_the_end_is_noticed_when_it_comes_between_two_looks(path: Path, monkeypa
             heard.append(super().wait(2))
             return heard[-1]
 
-    monkeypatch.setattr(_sqlite_checkpoint, "threading", SimpleNamespace(Event=Bell, Thread=threading.Thread))
+    monkeypatch.setattr(_sqlite_checkpoint, "threading", SimpleNamespace(Event=Bell, Lock=threading.Lock, Thread=threading.Thread))
     with closing(open_store(str(path))) as store, store.bulk():
         assert isinstance(store, SqliteStore)
         _fill(store)

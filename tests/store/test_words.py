@@ -3,7 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runlore.store._postgres_words import cut, cut_all
+from runlore.store import Segment
+from runlore.store._postgres_words import cut, cut_all, rows_of
+from runlore.store.pieces import cut_words
 from runlore.store.words import LONGEST, blank_signs, camel_parts, cjk_pairs, index_text
 
 
@@ -51,3 +53,16 @@ def test_much_text_is_cut_as_sqlite_cuts_it(text: str) -> None:
 def test_a_long_word_of_another_script_is_cut_as_sqlite_cuts_it() -> None:
     data = ("plain " + "é字、" * 100 + " Ünd").encode()
     assert cut_all(data) == [word.encode() for word in cut(data)]
+
+
+def test_words_that_a_worker_cut_are_those_that_the_store_would_have() -> None:
+    def segment() -> Segment:
+        prompt, reply, tool = b"parse http", "Ünd 字".encode(), b" ".join(b"w%d" % n for n in range(200_000))
+        return Segment(first_seq=0, last_seq=1, length=0, hash=b"", body=b"", prompt=prompt, reply=reply, tool=tool)
+
+    ready = segment()
+    cut_words(ready)
+    assert (ready.prompt, ready.reply, ready.tool) == (b"", b"", b"")
+    rows = list(rows_of(1, 2, ready))
+    assert rows == list(rows_of(1, 2, segment()))
+    assert [row[2] for row in rows] == [0, 1, 2]

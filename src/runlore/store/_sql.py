@@ -64,6 +64,17 @@ class Speaker(ABC):
         rows: list[Any] = self.db.execute(sql, bindings).fetchall()
         return rows
 
+    def _insert(self, into: str, rows: Sequence[Sequence[Any]]) -> None:
+        """Inserts rows; `into` is the statement up to `values`, and says what becomes of one that is there already."""
+        if rows:
+            self.db.executemany(values_for(into, len(rows[0])), rows)
+
+
+def values_for(into: str, width: int, rows: int = 1) -> str:
+    """The statement for so many rows."""
+    row = f"(?{', ?' * (width - 1)})"
+    return f"{into} values {', '.join([row] * rows)}"
+
 
 def plain(text: str | None) -> str | None:
     """The text as a column of any database can hold it."""

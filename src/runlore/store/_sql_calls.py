@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar
 
 from ..model import Call
 from . import Billed, Kept, PriceRow
+from ._sql import values_for
 from ._sql_charges import Charger
 from ._sql_terms import MODEL, TARIFF, Terms
 from .asked import SIDECHAIN
@@ -24,9 +25,10 @@ _IS_SAME = (
     f"excluded.usd is null and ({', '.join(f'calls.{name}' for name in _COMPARED)})"
     f" is not distinct from ({', '.join(f'excluded.{name}' for name in _COMPARED)})"
 ).replace(".flags", f".flags & {SIDECHAIN | SUM}")
-_PUT = (
-    f"insert into calls ({', '.join(CALL_COLUMNS)}) values (?{', ?' * (len(CALL_COLUMNS) - 1)})"
-    " on conflict (hash) do update set session = excluded.session, "
+INTO_CALLS = f"insert into calls ({', '.join(CALL_COLUMNS)})"
+PUT_CALL = (
+    values_for(INTO_CALLS, len(CALL_COLUMNS))
+    + " on conflict (hash) do update set session = excluded.session, "
     + ", ".join(f"{name} = excluded.{name}" for name in _KEPT)
     # One more copy that does not count is no reason to price a call anew.
     + f", usd = case when {_IS_SAME} then calls.usd else excluded.usd end, old_usd = case when {_IS_SAME} then calls.old_usd end"
@@ -110,15 +112,22 @@ class Ledger(Charger, Terms):
             rows.append(self._call_row(kept, number, seq))
         if not rows:
             return
-        hashes = [row[0] for row in rows]
         with self.transaction():
-            self._touch_calls(hashes)  # What was counted for one session may now count for another.
-            self.db.executemany(f"{_PUT} {self.keeps_calls}", rows)
-            self._touch_calls(hashes)
+            sql = "select hash, session from carray(?) h join calls on hash = h.value"
+            there = dict(self._all(sql, (self.ids([row[0] for row in rows]),)))
+            self._put_call_rows(rows, there)
+            # What was counted for one session may now count for another.
+            self._touch_sessions({*there.values(), *(row[1] for row in rows)})
+
+    def _put_call_rows(self, rows: list[list[Any]], there: Container[int]) -> None:
+        """Puts calls; `there` has the hashes of those that are there already."""
+        self.db.executemany(f"{PUT_CALL} {self.keeps_calls}", rows)
 
     def _touch_calls(self, hashes: list[int]) -> None:
-        """The sessions of these calls are to be added up again, and to be charged."""
-        sessions = self._sessions_of(hashes)
+        self._touch_sessions(self._sessions_of(hashes))
+
+    def _touch_sessions(self, sessions: set[int]) -> None:
+        """The calls of these sessions are to be added up again, and to be charged."""
         self._to_sum |= sessions
         for session in sessions:
             self._to_charge.setdefault(session)

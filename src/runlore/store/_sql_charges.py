@@ -38,8 +38,12 @@ class Charger(Summer):
         known |= self._dead_ends(self._to_charge.keys() - known.keys())
         self._to_charge.clear()
         wrong = self._wrongly_charged(known)
-        self.db.executemany("update calls set flags = ? where hash = ?", [(flags, h) for _, h, flags in wrong])
+        self._set_flags([(flags, h) for _, h, flags in wrong])
         self._to_sum.update(session for session, _, _ in wrong)
+
+    def _set_flags(self, flags: Sequence[tuple[int, int]]) -> None:
+        """Of calls by hash: (flags, hash)."""
+        self.db.executemany("update calls set flags = ? where hash = ?", flags)
 
     def _dead_ends(self, sessions: Collection[int]) -> dict[int, DeadEnds]:
         """Of those of these sessions whose digest covers all that is stored. The others will get another one, and their marks with it."""

@@ -112,21 +112,22 @@ class Shelf(Reader):
             row = self._one(sql, (digest.session_uid,))
             if row is None or (row[1] is not None and row[1] > digest.version and row[2:] == (covers.last_seq, covers.content_hash)):
                 return
-            self._set_digest(int(row[0]), digest, when)
+            self._set_digest(int(row[0]), digest, when, is_first=row[1] is None)
 
-    def _set_digest(self, session: int, digest: Digest, when: datetime) -> None:
-        self._write_digest(session, digest, when)
+    def _set_digest(self, session: int, digest: Digest, when: datetime, *, is_first: bool = False) -> None:
+        self._write_digest(session, digest, when, is_first=is_first)
         self._to_charge[session] = dead_ends_of(digest)
         said = said_by(digest, when)
-        self.db.execute(f"update sessions set {' = ?, '.join(said)} = ? where number = ?", (*said.values(), session))
-        later = "update sessions set evicted_at = analyzed_at where number = ? and evicted_at < analyzed_at"
-        self.db.execute(later, (session,))  # Watermarks are set in their order.
+        later = "evicted_at = case when evicted_at < ? then ? else evicted_at end"  # Watermarks are set in their order.
+        at = said["analyzed_at"]
+        self.db.execute(f"update sessions set {' = ?, '.join(said)} = ?, {later} where number = ?", (*said.values(), at, at, session))
 
-    def _write_digest(self, session: int, digest: Digest, when: datetime) -> None:
+    def _write_digest(self, session: int, digest: Digest, when: datetime, *, is_first: bool = False) -> None:
+        """Where it is the `first`, there are neither errors of another one."""
         row, errors = rows_of_digest(session, digest, when)
-        self.db.execute("delete from digests where session = ?", (session,))
+        for table in () if is_first else ("digests", "errors"):
+            self.db.execute(f"delete from {table} where session = ?", (session,))
         self.db.execute("insert into digests values (?, ?, ?, ?, ?, ?, ?, ?)", row)
-        self.db.execute("delete from errors where session = ?", (session,))
         self.db.executemany(f"insert into errors values (?{', ?' * len(ERROR)})", errors)
 
     def drop_digests(self, uids: Sequence[str]) -> None:

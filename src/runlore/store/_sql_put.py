@@ -15,6 +15,7 @@ from ..errors import StoreBusy
 from ..model import BLOCK, format_time
 from ..timeline import Tally
 from . import DAMAGED, OVERTAKEN, Batch, Piece, Put, Segment, SourceState, StreamState
+from ._sql import values_for
 from ._sql_calls import Ledger
 from ._sql_sources import Sources
 from .copies import Copies
@@ -57,7 +58,8 @@ PUT_RECORDS = (
     "insert into records values (?, ?, ?, ?, ?)"
     " on conflict (source, first) do update set count = excluded.count, length = excluded.length, body = excluded.body"
 )
-INSERT_EVENT = f"insert into events values (?{', ?' * 14})"
+INTO_EVENTS = "insert into events"
+INSERT_EVENT = values_for(INTO_EVENTS, 15)
 
 
 class Writer(Sources, Ledger):
@@ -185,7 +187,7 @@ class Writer(Sources, Ledger):
             if not places:
                 places = self._all("select session, seq from aliases where source = ? and hash = ?", (source, target))
             rows += [(source, h, *place) for place in places[:1]]
-        self.db.executemany("insert or ignore into aliases values (?, ?, ?, ?)", rows)
+        self._insert("insert or ignore into aliases", rows)
 
     def _source(self, batch: Batch) -> tuple[int, int]:
         """The number of the source, and up to where it has been read."""

@@ -12,6 +12,9 @@ from .pieces import Cleaner
 MODEL = ("provider", "model", "tier", "region")
 TARIFF = ("basis", "price_source", "price_since", "price_match", "price_name", "price_above", "price_notes")
 
+_HIGHEST = ()
+"""Has the highest number of a table, whatever its sign, among its numbers by values."""
+
 
 class Terms(Summer):
     """The part of a store that gives these numbers."""
@@ -57,12 +60,13 @@ class Terms(Summer):
             values = tuple(plain(value) if isinstance(value, str) else value for value in values)
             number = known.get(values)
         if number is None:
-            most, least = self._one(f"select (select max(number) from {table}), (select min(number) from {table})")
-            number = known[values] = sign * (max(most or 0, -(least or 0)) + 1)
+            known[_HIGHEST] += 1
+            number = known[values] = sign * known[_HIGHEST]
             marks = ", ".join("?" * len(names))
             self.db.execute(f"insert into {table} (number, {', '.join(names)}) values (?, {marks})", (number, *values))
         return number
 
     def _all_in(self, table: str, names: tuple[str, ...]) -> dict[tuple[Any, ...], int]:
         """Few. But a strange transcript may name another model with every call, and looking for each of them would take hours."""
-        return {tuple(values): number for number, *values in self._all(f"select number, {', '.join(names)} from {table}")}
+        rows = self._all(f"select number, {', '.join(names)} from {table}")
+        return {tuple(values): number for number, *values in rows} | {_HIGHEST: max((abs(number) for number, *_ in rows), default=0)}

@@ -67,6 +67,7 @@ class SqliteChecker(SqliteWriter, Checker):
 
     def reindex(self, ids: Sequence[int] | None) -> None:
         with self.transaction(), self.told():
+            self._index()
             if ids is None:
                 self.db.execute("insert into search(search) values ('delete-all')")
                 ids = [id_ for (id_,) in self._all("select id from segments order by id")]

@@ -6,6 +6,7 @@ of a sync have nothing more to do.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -15,25 +16,36 @@ import apsw
 LONG = 1000
 """Pages. What SQLite itself takes for a long log."""
 
+LONGEST = 32_768
+"""Pages, 256 MB. A log begins anew only when all of it is in the file and nothing is being written: where one transaction follows the
+other it would grow as long as the file. So from here on a commit waits, which helps unless a reader holds on to what is in the log."""
+
 
 @contextmanager
 def checkpoints_beside(db: apsw.Connection, path: str) -> Iterator[None]:
-    """While it is open, commits of `db` wait for no disk. What is then still in the log is brought over as it always is."""
+    """While it is open, commits of `db` wait for no disk unless the log has become very long. What is in the log already is brought over
+    too; what is then still in it, as it always is."""
     bell = threading.Event()
+    is_busy = threading.Lock()
     is_over = False
 
     def look(_db: apsw.Connection, _name: str, pages: int) -> int:
-        if pages >= LONG:
+        if pages >= LONGEST:
+            bring_over()
+        elif pages >= LONG:
             bell.set()
         return apsw.SQLITE_OK
+
+    def bring_over() -> None:
+        with is_busy, suppress(apsw.Error):  # A full disk, say: it is all in the log, and the next commit says so.
+            own.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
 
     def serve() -> None:
         while bell.wait():
             bell.clear()
             if is_over:  # Asked behind that: the last ring may come at any time, and is not to be missed.
                 break
-            with suppress(apsw.Error):  # A full disk, say: it is all in the log, and the next commit says so.
-                own.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+            bring_over()
 
     try:
         # Of its own: a checkpoint in the connection that writes would be part of what it does.
@@ -46,6 +58,8 @@ def checkpoints_beside(db: apsw.Connection, path: str) -> Iterator[None]:
     db.set_wal_hook(look)
     thread.start()
     try:
+        if _size(f"{path}-wal") >= LONG * own.pragma("page_size"):
+            bell.set()
         yield
     finally:
         is_over = True
@@ -53,3 +67,10 @@ def checkpoints_beside(db: apsw.Connection, path: str) -> Iterator[None]:
         thread.join()
         own.close()
         db.wal_autocheckpoint(LONG)
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0

@@ -28,12 +28,15 @@ class SqliteFile(SqliteLister, Summer):
     """See `Store`. What is not here is in `SqliteStore`, and asking for it makes this one: importing it takes longer than a report."""
 
     machine: str | None = None
+    takes_cut_words: bool = False
+    takes_groups: bool = False
 
     def __init__(self, path: str, *, read_only: bool = False) -> None:
         self.path = self.url = os.path.expanduser(path)
         self._again: dict[int, Any] = {}
         self._to_sum = set()
         self._to_charge: dict[int, Any] = {}
+        self._to_index: dict[int, Any] = {}
         self._numbers: dict[str, dict[tuple[Any, ...], int]] = {}
         self._depth = 0
         try:
@@ -43,7 +46,8 @@ class SqliteFile(SqliteLister, Summer):
                 os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
             elif not os.path.exists(self.path):
                 raise StoreError(f"{self.path}: there is no store yet; run `runlore sync` first")
-            self.db = _connect(self.path) if read_only else apsw.Connection(self.url)
+            # A sync has a hundred statements and more; with room for no more than that every tenth was prepared again.
+            self.db = _connect(self.path) if read_only else apsw.Connection(self.url, statementcachesize=500)
             self._set_up(read_only)
         except (apsw.NotADBError, apsw.CorruptError) as error:
             raise StoreError(f"{self.path} is damaged ({error}); put a backup there, or move it away and run `runlore sync`") from None
@@ -116,6 +120,7 @@ class SqliteFile(SqliteLister, Summer):
         except BaseException as error:
             self._to_sum.clear()
             self._to_charge.clear()
+            self._to_index.clear()
             if self.db.in_transaction:
                 self.db.execute("rollback")
             if isinstance(error, apsw.FullError):

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import lru_cache
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -13,15 +16,40 @@ from ..errors import StoreError
 from ..model import SCHEMA_VERSION, format_time
 from ..timeline import Tally
 from . import Batch, Piece, Segment
-from ._sql_put import INSERT_EVENT, Writer, absolute
+from ._sql import values_for
+from ._sql_calls import INTO_CALLS
+from ._sql_put import INTO_EVENTS, Writer, absolute
 from ._sqlite_read import SqliteReader
 from .pieces import PARENT, SEQ, outside
+
+INDEX_CHARS = 1024 * 1024
+"""So much text waits for its words to be written. More would make no difference, nor wait while the workers read."""
+
+_values_for = lru_cache(values_for)
 
 
 class SqliteWriter(SqliteReader, Writer):
     """The putting part of `SqliteStore`."""
 
+    _to_index: dict[int, Segment]
+    """Segments that were put in the open transaction and are not in the index yet."""
+    _index_chars = 0
+    _fresh: int | None = None
+    """The session that was just made. That it has no streams need not be asked: as they are long, it takes 30 µs."""
+
+    def _insert(self, into: str, rows: Sequence[Sequence[Any]]) -> None:
+        # Not by `executemany`: apsw looks for the statement at each row, and puts it back in place of the oldest, so that many rows drop
+        # all other statements. Nor more at once: 16 are as fast as 64. What fails leaves the rows before it to the transaction to undo:
+        # else it would be a savepoint, for which pages are kept twice. In a table with a rowid it is one all the same.
+        into = into.replace("insert into", "insert or fail into")
+        at, left = 0, len(rows)
+        for count in (16, 8, 4, 2, 1):
+            while left >= count:
+                self.db.execute(_values_for(into, len(rows[0]), count), tuple(chain.from_iterable(rows[at : at + count])))
+                at, left = at + count, left - count
+
     def _session(self, flavor: str, piece: Piece, batch: Batch) -> int:
+        self._fresh = None
         row = self._one("select number from sessions where uid = ?", (piece.session_uid,))
         if row is not None:
             return int(row[0])
@@ -34,10 +62,17 @@ class SqliteWriter(SqliteReader, Writer):
                 SCHEMA_VERSION,
             ),
         )  # fmt: skip
-        return self.db.last_insert_rowid()
+        self._fresh = self.db.last_insert_rowid()
+        return self._fresh
+
+    def _blocks(self, session: int, source: int, *, fresh: bool) -> list[int]:
+        return [self._add_block(session, source)] if session == self._fresh else super()._blocks(session, source, fresh=fresh)
 
     def _add_block(self, session: int, source: int) -> int:
-        (block,) = self._one("select coalesce(max(block) + 1, 0) from streams where session = ?", (session,))
+        block = 0
+        if session != self._fresh:
+            (block,) = self._one("select coalesce(max(block) + 1, 0) from streams where session = ?", (session,))
+        self._fresh = None
         empty = msgspec.msgpack.encode(Facts(native_session_id=""))
         tally = msgspec.msgpack.encode(Tally())
         self.db.execute("insert into streams values (?, ?, ?, ?, ?, ?)", (session, block, source, empty, tally, b""))
@@ -69,10 +104,8 @@ class SqliteWriter(SqliteReader, Writer):
                     parent = parent if parent < seq else None
                 yield (session, seq, *row[1:PARENT], parent, *row[PARENT + 1 :])
 
-        self.db.executemany(INSERT_EVENT, rows())
-        natives = sorted((h, session, absolute(row[SEQ], blocks)) for h, row in zip(piece.natives, piece.rows, strict=True) if h)
-        natives += [(h, session, absolute(piece.rows[n][SEQ], blocks)) for n, h in piece.originals]
-        self.db.executemany("insert or ignore into natives values (?, ?, ?)", natives)
+        self._insert(INTO_EVENTS, list(rows()))
+        self._write_natives(session, piece, blocks)
         for segment in piece.segments:
             self._write_segment(session, absolute(segment.first_seq, blocks), absolute(segment.last_seq, blocks), segment)
         self.db.execute(
@@ -80,11 +113,29 @@ class SqliteWriter(SqliteReader, Writer):
             (msgspec.msgpack.encode(piece.facts), msgspec.msgpack.encode(piece.tally), piece.hash, session, home),
         )
 
+    def _write_natives(self, session: int, piece: Piece, blocks: list[int]) -> None:
+        """In the order of their hashes: where they come in any, more pages are split."""
+        rows, others = piece.rows, [(h, session, absolute(piece.rows[n][SEQ], blocks)) for n, h in piece.originals]
+        if len(blocks) == 1 and rows and rows[-1][SEQ] - rows[0][SEQ] == len(rows) - 1:
+            # Without a gap, as nearly always, the place of a hash says which event it is: SQLite is given the hashes alone.
+            sql = "insert or ignore into natives select value, ?2, ?3 + rowid - 1 from carray(?1) where value != 0 order by value"
+            self.db.execute(sql, (self.ids(piece.natives), session, absolute(rows[0][SEQ], blocks)))
+        else:
+            others += sorted((h, session, absolute(row[SEQ], blocks)) for h, row in zip(piece.natives, rows, strict=True) if h)
+        self._insert("insert or ignore into natives", others)
+
+    def _put_call_rows(self, rows: list[list[Any]], there: Container[int]) -> None:
+        # Nearly all are new. What is to be done with an old one is 2 KB of SQL, which apsw compares for each row.
+        new: dict[int, list[Any]] = {}
+        again = [row for row in rows if row[0] in there or new.setdefault(row[0], row) is not row]
+        self.db.executemany(_values_for(INTO_CALLS, len(rows[0])), new.values())
+        if again:
+            super()._put_call_rows(again, there)
+
     def _write_segment(self, session: int, first: int, last: int, segment: Segment) -> None:
         row = self._one("select id from segments where session = ? and first_seq = ?", (session, first))
         if row is not None:
-            self.db.execute("delete from search where rowid = ?", row)
-            self.db.execute("delete from segments where id = ?", row)
+            self._drop_segments("id = ?", row)
             id_ = row[0]
         else:
             low = session << 20
@@ -97,12 +148,40 @@ class SqliteWriter(SqliteReader, Writer):
             "insert into segments values (?, ?, ?, ?, ?, ?, ?)",
             (id_, session, first, last, segment.length, segment.hash, segment.body),
         )
-        self.db.execute(
-            "insert into search (rowid, prompt, reply, tool) values (?, ?, ?, ?)",
-            (id_, segment.prompt, segment.reply, segment.tool),
-        )
+        self._to_index[id_] = segment
+        self._index_chars += len(segment.prompt) + len(segment.reply) + len(segment.tool)
+        if self._index_chars >= INDEX_CHARS:
+            self._index()
 
     def _drop_segments(self, where: str, bindings: tuple[Any, ...]) -> None:
         ids = self._all(f"select id from segments where {where}", bindings)
-        self.db.executemany("delete from search where rowid = ?", ids)
+        self.db.executemany("delete from search where rowid = ?", [row for row in ids if self._to_index.pop(row[0], None) is None])
         self.db.executemany("delete from segments where id = ?", ids)
+
+    # ── the index ────────────────────────────────────────────────────────────────────────────────────────────────────
+    def _index(self) -> None:
+        """Writes the words of the segments that were put. Not one by one: FTS5 writes out what it has collected at every savepoint, and for
+        every segment that does not come behind the one before, as when two sources tell of a session."""
+        sql = "insert into search (rowid, prompt, reply, tool) values (?, ?, ?, ?)"
+        for id_, segment in sorted(self._to_index.items()):
+            self.db.execute(sql, (id_, segment.prompt, segment.reply, segment.tool))
+        self._to_index.clear()
+        self._index_chars = 0
+
+    def _sum_up(self) -> None:
+        self._index()
+        super()._sum_up()
+
+    @contextmanager
+    def _step(self) -> Iterator[None]:
+        self._index()
+        try:
+            with super()._step():
+                yield
+        except BaseException:
+            self._to_index.clear()
+            raise
+
+    def postings(self, term: str, *, prefix: bool = False, column: str | None = None) -> list[int]:
+        self._index()
+        return super().postings(term, prefix=prefix, column=column)

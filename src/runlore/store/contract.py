@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from .pieces import Cleaner
 
 
+CutWords = tuple[int, bytes | None, bytes | None, bytes | None, bytes | None]
+"""Of a part of a segment: which it is, the words of prompts, replies and tools, each once and sorted, and in the first all in order."""
+
+
 class Segment(msgspec.Struct, kw_only=True):
     """The bodies of consecutive events, packed, with the words to find them by."""
 
@@ -37,6 +41,8 @@ class Segment(msgspec.Struct, kw_only=True):
     prompt: bytes
     reply: bytes
     tool: bytes
+    cut: list[CutWords] | None = None
+    """The words as a store that `takes_cut_words` keeps them, in place of the texts."""
 
 
 class Tail(msgspec.Struct, kw_only=True):
@@ -249,6 +255,10 @@ class Store(Digests, Provable, Retention, Protocol):
     """Where it is, without a password."""
     machine: str | None
     """What sessions are said to come from whose source names no machine; None where only one writes."""
+    takes_cut_words: bool
+    """Whether the words of segments are better cut before they are put, by whoever packs them."""
+    takes_groups: bool
+    """Whether several sources are better put together: where the database is far away, asking costs more than the answer."""
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────────
     def session(self, uid: str) -> Session | None:

@@ -275,8 +275,9 @@ class _Open:
         self.first_seq = self.last_seq = first_seq
         self.length = 0
         self.bodies: list[bytes] = []
-        self.kinds: set[tuple[str, str | None, int]] = set()
         self.texts: tuple[list[bytes], list[bytes], list[bytes]] = ([], [], [])
+        self.kinds: dict[tuple[str, str | None, int], list[bytes]] = {}
+        """By kind, tool and whether it failed, which of the texts a body goes to: of thousands of events there are a dozen."""
 
     @classmethod
     def of(cls, tail: Tail) -> _Open:
@@ -291,9 +292,11 @@ class _Open:
         self.length += len(body)
         if flags & ASIDE:
             return
-        self.kinds.add((kind, tool, flags & ERROR))
-        if not is_own(tool):
-            self.texts[_COLUMN.get(kind, 2)].append(body)
+        key = kind, tool, flags & ERROR
+        texts = self.kinds.get(key)
+        if texts is None:
+            texts = self.kinds[key] = [] if is_own(tool) else self.texts[_COLUMN.get(kind, 2)]
+        texts.append(body)
 
     def close(self) -> Segment:
         data = b"".join(self.bodies)
@@ -313,6 +316,14 @@ class _Open:
             reply=reply,
             tool=tool,
         )
+
+
+def cut_words(segment: Segment) -> None:
+    """Has the words of a segment in place of its texts: for a store that takes them so."""
+    from ._postgres_words import cut_words  # With a tokenizer, which a store in a file has in its database.
+
+    segment.cut = cut_words(segment)
+    segment.prompt = segment.reply = segment.tool = b""
 
 
 def pack_text(data: bytes) -> tuple[int, bytes, bytes]:
@@ -343,12 +354,14 @@ def pack_records(records: Iterable[Record], first: int) -> list[tuple[int, int, 
         packed.append((first, count, len(data), _packers.pack_fast(data)))
 
     for record in records:
-        chunk.append((record.offset, record.data, record.aside))
-        count += record.aside is None
-        size += len(record.data)
-        if size >= RECORDS_BYTES and record.aside is None:
-            close()
-            first, chunk, count, size = first + count, [], 0, 0
+        data, aside = record.data, record.aside
+        chunk.append((record.offset, data, aside))
+        size += len(data)
+        if aside is None:
+            count += 1
+            if size >= RECORDS_BYTES:
+                close()
+                first, chunk, count, size = first + count, [], 0, 0
     if chunk:
         close()
     return packed

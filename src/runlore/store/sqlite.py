@@ -56,6 +56,7 @@ class SqliteStore(SqliteFile, SqliteChecker, Evictor):
         sessions = apsw.carray(array("q", numbers or [-1]))
         found = self._all(f"select distinct source from streams where session in {these}", (sessions,))
         sources = apsw.carray(array("q", [number for (number,) in found] or [-1]))
+        self._index()
         # By itself the index merges what remains again and again while it is deleted from; `purge` does that once.
         self.db.execute("insert into search(search, rank) values ('deletemerge', 0)")
         self.db.execute(f"delete from search where rowid in (select id from segments where session in {these})", (sessions,))

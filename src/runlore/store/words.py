@@ -2,14 +2,14 @@
 
 unicode61 splits at everything that is not a letter or a digit, so `parse_http` and `src/main.py` are found in parts. It
 keeps `parseHttpUrl` whole, and takes a run of Chinese or Japanese, and what stands beside it without a space, for one word:
-for these, their parts and their pairs of characters are appended. The words are found by `bytes.translate` into classes and
-`find` on those, which runs at 100 MB/s; a regular expression over the same text runs at 15.
+for these, their parts and their pairs of characters are appended. The words are found by `bytes.translate` into classes, and by a
+pattern that begins with one of these: it leaps from capital to capital and runs at 300 MB/s, where one over the text itself runs at 15.
 """
 
 from __future__ import annotations
 
 import re
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 LONGEST = 64
@@ -20,17 +20,16 @@ _REMEMBERED = 100_000
 
 _OTHER, _LOWER, _UPPER = b"\0", b"\1", b"\2"
 _CLASS = b"".join(_UPPER if 65 <= c <= 90 else _LOWER if 97 <= c <= 122 or 48 <= c <= 57 else _OTHER for c in range(256))
-_BOUNDARIES = (_LOWER + _UPPER, _UPPER + _UPPER + _LOWER)
-"""parseHttp, and HTTPServer."""
+_BOUNDARY = re.compile(rb"\x02(?:(?<=\x01\x02)|\x02\x01)[\x01\x02]*+")
+"""Of classes: the first inner beginning of a word, as in parseHttp and in HTTPServer, and all that follows of it."""
 
 _PARTS = re.compile(rb"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _SCRIPTS = "\u3005-\u3007\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
 _CJK_BYTES = re.compile(rb"(?:[\xe3-\xec\xef][\x80-\xbf]{2}|\xed[\x80-\x9f][\x80-\xbf])+")
 _CJK_CLASS = bytes(0xE3 <= c <= 0xED or c == 0xEF for c in range(256))
+"""What a character of these scripts begins with in UTF-8: dashes and arrows are far more frequent."""
 _BEFORE_CJK = re.compile(rb"[!-~]+\Z")
 _AFTER_CJK = re.compile(rb"[!-~]+")
-_NOT_CJK = bytes(c for c in range(256) if not (0xE3 <= c <= 0xED or c == 0xEF))
-"""All bytes but those that a character of these scripts begins with in UTF-8: dashes and arrows are far more frequent."""
 
 _ESCAPE = re.compile(rb"\x1b\[[0-9;:?]*[A-Za-z]")
 _SIGNS = ((b"\xf0\x9f", 4), (b"\xee", 3))
@@ -59,7 +58,7 @@ def index_text(texts: list[bytes]) -> bytes:
     """The texts in UTF-8, one after another, and behind them the parts of their words."""
     text = blank_signs(blank_escapes(b"\n".join(texts)))
     more = camel_parts(text)
-    if not text.isascii() and text.translate(None, _NOT_CJK):
+    if not text.isascii() and any(1 in body.translate(_CJK_CLASS) for body in texts if not body.isascii()):
         more += cjk_words(text)
     return b"%b\n%b" % (text, b" ".join(more)) if more else text
 
@@ -85,6 +84,7 @@ def blank_signs(text: bytes) -> bytes:
     return text
 
 
+@lru_cache(1024)
 def mark(what: str, name: str) -> str:
     """The word that stands in the index for a kind, a tool or a state of an event. No tokenizer cuts it."""
     return "zq" + what + "".join(c if c.isalnum() else "9" for c in name.lower())
@@ -105,24 +105,20 @@ def camel_parts(text: bytes) -> list[bytes]:
 
 def part_spans(word: bytes) -> list[tuple[int, int]]:
     """Where in a word of letters and digits the parts are that `camel_parts` finds; a plain word has none."""
-    classes = word.translate(_CLASS)
-    if len(word) > LONGEST or not any(boundary in classes for boundary in _BOUNDARIES):
+    if len(word) > LONGEST or not _BOUNDARY.search(word.translate(_CLASS)):
         return []
     return [match.span() for match in _PARTS.finditer(word) if len(match.group()) > 1]
 
 
 def _mixed_words(text: bytes) -> set[bytes]:
     words: set[bytes] = set()
-    classes = text.translate(_CLASS) + _OTHER
-    find, before, add = classes.find, classes.rfind, words.add
-    for boundary in _BOUNDARIES:
-        at = find(boundary)
-        while at >= 0:
-            first = before(_OTHER, 0, at) + 1
-            last = find(_OTHER, at)
-            if last - first <= LONGEST:
-                add(text[first:last])
-            at = find(boundary, last)
+    classes = text.translate(_CLASS)
+    before, add = classes.rfind, words.add
+    for boundary in _BOUNDARY.finditer(classes):
+        at, last = boundary.span()
+        first = before(_OTHER, 0, at) + 1
+        if last - first <= LONGEST:
+            add(text[first:last])
     return words
 
 
@@ -142,12 +138,13 @@ def cjk_words(text: bytes) -> list[bytes]:
         for part in _cjk().finditer(run.group().decode("utf-8", "replace")):
             first = offset + 3 * part.start()
             last = offset + 3 * part.end()
-            pairs += cjk_pairs(part.group())
+            pairs += [text[i : i + 6] for i in range(first, last - 3, 3)] or [text[first:last]]
             if last - first > 3:
                 more.add(text[last - 3 : last])
-            for beside in (_BEFORE_CJK.search(text, max(0, first - LONGEST), first), _AFTER_CJK.match(text, last, last + LONGEST)):
-                if beside:
-                    more.add(beside.group())
+            if first and 32 < text[first - 1] < 127 and (before := _BEFORE_CJK.search(text, max(0, first - LONGEST), first)):
+                more.add(before.group())
+            if after := _AFTER_CJK.match(text, last, last + LONGEST):
+                more.add(after.group())
         at = classes.find(1, run.end())
     return pairs + sorted(more)
 
