@@ -652,6 +652,27 @@ def test_a_full_disk_is_said_and_what_was_kept_is_safe(store: Store, sync: Calla
     assert sync().events == 200
 
 
+def test_nearly_all_is_committed_before_the_last_of_it_is_put(
+    config: Config, root: Path, sync: Callable[..., pipeline.Report], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for n in range(4):
+        append(root / f"s{n}.jsonl", line(id=f"{n}", text="word " * 100))
+        os.utime(root / f"s{n}.jsonl", ns=(n, n))
+    seen: list[int] = []
+
+    class Watcher:
+        def start(self, files: int, size: int, what: str = "files") -> None: ...
+        def close(self) -> None: ...
+
+        def advance(self, files: int, size: int) -> None:
+            with closing(open_store(config.store, read_only=True)) as other:
+                seen.append(other.count(Filter()))
+
+    monkeypatch.setattr(pipeline, "LAST_BYTES", (root / "s3.jsonl").stat().st_size)
+    sync(progress=Watcher())
+    assert seen[:4] == [0, 0, 0, 3]
+
+
 KILLED = """
 import sys
 sys.path[:0] = {path!r}

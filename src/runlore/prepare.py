@@ -6,7 +6,7 @@ One job is a part of one source; the result is a `Batch` for the store to put. P
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
@@ -27,6 +27,7 @@ from .store import Batch, Kept, Piece, Resume, StreamState
 from .store.pieces import (
     clean_carry,
     clean_facts,
+    cut_words,
     hidden_id,
     make_row,
     native_hash,
@@ -46,7 +47,7 @@ CALL_WORDS = ("provider", "model", "tier", "region", "request_id")
 EMPTY = b"\0"
 """The content hash of nothing. Not b"", which marks a block without a reading of its own."""
 
-_encode = msgspec.msgpack.Encoder().encode
+_encode_into = msgspec.msgpack.Encoder().encode_into
 
 
 class Setting(msgspec.Struct, kw_only=True):
@@ -58,6 +59,7 @@ class Setting(msgspec.Struct, kw_only=True):
     raw: bool = True
     limits: Quality = msgspec.field(default_factory=Quality)
     quiet_s: float = PAUSE.total_seconds()
+    cut_words: bool = False
 
 
 class Job(msgspec.Struct, kw_only=True):
@@ -82,7 +84,7 @@ class Result(msgspec.Struct, kw_only=True):
     redacted: dict[str, int] = {}
 
 
-def setting(config: Config, quiet_s: float = PAUSE.total_seconds()) -> Setting:
+def setting(config: Config, quiet_s: float = PAUSE.total_seconds(), *, cut_words: bool = False) -> Setting:
     """What the configuration says to a worker. Makes the key of the redaction when there is none yet."""
     key = config.home / "redact.key"
     if config.redact.enabled:
@@ -95,16 +97,23 @@ def setting(config: Config, quiet_s: float = PAUSE.total_seconds()) -> Setting:
         raw=config.raw == "keep",
         limits=config.quality,
         quiet_s=quiet_s,
+        cut_words=cut_words,
     )
 
 
-def start(data: bytes) -> Callable[[bytes], bytes]:
+def start(data: bytes) -> Callable[[bytes], bytearray]:
     """Makes the function that a worker runs for each job."""
     from .digest import session as _  # noqa: F401  # Compiles its patterns once, before there are workers.
 
     preparer = Preparer(msgspec.msgpack.decode(data, type=Setting))
     decode = msgspec.msgpack.Decoder(Job).decode
-    return lambda job: _encode(preparer.prepare(decode(job)))
+    result = bytearray()  # Always the same: for megabytes, new memory takes longer than what is written into it.
+
+    def do(job: bytes) -> bytearray:
+        _encode_into(preparer.prepare(decode(job)), result)
+        return result
+
+    return do
 
 
 class Preparer:
@@ -137,10 +146,14 @@ class Preparer:
         hits = dict(self.redactor.hits) if self.redactor else {}
         noted: dict[int, dict[str, str]] = {}
         # What is not text is no part of any event: it is neither looked at nor kept.
-        records = [record if record.aside is not None else _with(record, adapter.slim(record.data)) for record in records]
+        slim = adapter.slim
+        records = [
+            record if record.aside is not None or (data := slim(record.data)) is record.data else _with(record, data) for record in records
+        ]
         clean = self._clean(records, since.records, noted)
         # Counted in the records alone: an event repeats what its record said.
         found = {kind: n - hits.get(kind, 0) for kind, n in self.redactor.hits.items()} if self.redactor else {}
+        followed = _followed(normalized.aliases)
         # Until its last part is stored, a source is not as it was found (none is of such a time): killed in between, the next sync goes on.
         source = msgspec.structs.replace(job.source, mtime_ns=-1) if more else job.source
         batch = Batch(
@@ -150,8 +163,8 @@ class Preparer:
             carry=self._clean_carry(normalized.carry),
             adapter_version=adapter.version,
             redact_version=self.redact_version,
-            pieces=self._pieces(job, normalized, noted, is_whole=job.is_new and not more),
-            aliases=_aliases(job.source.agent, normalized),
+            pieces=self._pieces(job, normalized, followed, noted, is_whole=job.is_new and not more),
+            aliases=_aliases(job.source.agent, normalized, followed),
             records=pack_records(self._keep(records, since.records, clean), since.records) if self.setting.raw else [],
             merged={self._text(word): count for word, count in normalized.merged.items()},
             skips=normalized.skips,
@@ -193,44 +206,49 @@ class Preparer:
             yield _with(record, data)
 
     # ── events to pieces ─────────────────────────────────────────────────────────────────────────────────────────────
-    def _pieces(self, job: Job, found: Normalized, noted: dict[int, dict[str, str]], *, is_whole: bool) -> list[Piece]:
+    def _pieces(
+        self, job: Job, found: Normalized, followed: Mapping[str, str | None], noted: dict[int, dict[str, str]], *, is_whole: bool
+    ) -> list[Piece]:
         flavor = job.source.agent
         parts: dict[str, _Part] = {}
         for uid, facts in found.facts.items():
             parts[uid] = _Part(uid, self._clean_facts(facts), job.resume.streams.get(uid))
-        place: dict[str, tuple[str, int]] = {}
-        aliases = found.aliases
+        named: dict[str, SessionEvent] = {}
         for event, body, parent, original in zip(found.events, found.bodies, found.parents, found.originals, strict=True):
-            uid, seq, native = event.session_uid, event.seq, event.native_id
+            uid, native = event.session_uid, event.native_id
             part = parts[uid]
             data = body.encode("utf-8", "replace")
             # The content hash is a chain over the events, from the text before redaction: covering more costs what is new.
-            name = f"{seq}\0{event.kind}\0{native}\0".encode("utf-8", "replace")
+            name = f"{event.seq}\0{event.kind}\0{native}\0".encode("utf-8", "replace")
             part.hash = blake2b(part.hash + name + data, digest_size=16).digest()
             if noted and event.record in noted:
                 event, body = self._clean_event(event, body, noted[event.record])
                 data = body.encode("utf-8", "replace")
                 if native is not None and self._text(native) != native:
                     event = msgspec.structs.replace(event, native_id=hidden_id(flavor, native))
-            summary = event.summary
-            if summary is not None and len(summary) > SUMMARY_LENGTH:
-                event = msgspec.structs.replace(event, summary=shorten(summary))
-            parent_seq = link = None
+            # The event is known to nobody else yet, hence what is still to be set in it is set, and no copy made.
+            if (summary := event.summary) is not None and len(summary) > SUMMARY_LENGTH:
+                force_setattr(event, "summary", shorten(summary))
+            link = None
             if parent is not None:
-                if parent in aliases:
-                    parent = _follow(parent, aliases)
-                where = place.get(parent) if parent is not None else None
-                if where is None:
+                if parent in followed:
+                    parent = followed[parent]
+                above = named.get(parent) if parent is not None else None
+                if above is None:
                     link = parent
-                elif where[0] == uid:
-                    parent_seq = where[1]
-                    force_setattr(event, "parent_seq", parent_seq)  # It is known to nobody else yet.
-            if native is not None and native not in place:
-                place[native] = uid, seq
-            if original is not None and original not in place:
-                place[original] = uid, seq
+                elif above.session_uid == uid:
+                    force_setattr(event, "parent_seq", above.seq)
+            if native is not None and native not in named:
+                named[native] = event
+            if original is not None and original not in named:
+                named[original] = event
             part.add(flavor, event, body, data, link, original)
-        return [part.close(self._digest(part) if is_whole else None) for part in parts.values()]
+        pieces = [part.close(self._digest(part) if is_whole else None) for part in parts.values()]
+        if self.setting.cut_words:
+            for piece in pieces:
+                for segment in piece.segments:
+                    cut_words(segment)
+        return pieces
 
     def _digest(self, part: _Part) -> Digest | None:
         """Of a session that is here as a whole and has come to rest, as the store will have it. There it would have to be read again."""
@@ -395,23 +413,24 @@ def _position(adapter: Adapter, job: Job, since: Position, records: list[Record]
     return adapter.position(job.source, end, since.records + len(lines))
 
 
-def _follow(native: str | None, aliases: dict[str, str | None]) -> str | None:
-    """The native id of the event that a chain of records without events leads to."""
-    for _ in range(len(aliases) + 1):
-        if native is None or native not in aliases:
-            return native
-        native = aliases[native]
-    return None  # A ring.
+def _followed(aliases: Mapping[str, str | None]) -> dict[str, str | None]:
+    """By native id of a record without an event, that of the event to which a chain of such records leads. None is gone along twice."""
+    found: dict[str, str | None] = {}
+    for first in aliases:
+        chain: list[str] = []
+        at: str | None = first
+        while at is not None and at in aliases and at not in found:
+            found[at] = None  # What leads back to itself leads nowhere.
+            chain.append(at)
+            at = aliases[at]
+        found |= dict.fromkeys(chain, found.get(at, at) if at is not None else None)
+    return found
 
 
-def _aliases(flavor: str, found: Normalized) -> list[tuple[int, int]]:
+def _aliases(flavor: str, found: Normalized, followed: Mapping[str, str | None]) -> list[tuple[int, int]]:
     named = {event.native_id for event in found.events}
-    aliases = []
-    for alias in found.aliases:
-        target = _follow(alias, found.aliases)
-        if target is not None and alias not in named:
-            aliases.append((native_hash(flavor, alias), native_hash(flavor, target)))
-    return aliases
+    targets = [(alias, target) for alias in found.aliases if (target := followed[alias]) is not None and alias not in named]
+    return [(native_hash(flavor, alias), native_hash(flavor, target)) for alias, target in targets]
 
 
 def _calls(flavor: str, found: Normalized) -> list[Kept]:

@@ -28,7 +28,7 @@ commit may stop them, and what waits is held in memory."""
 
 TOGETHER = 64
 TOGETHER_BYTES = 4 * 1024 * 1024
-"""So many sources are put together: where the database is far away, asking costs more than the answer."""
+"""So many sources are put together in a store that takes groups."""
 
 
 class Task(msgspec.Struct, kw_only=True):
@@ -54,7 +54,7 @@ class Runner:
         from .prepare import setting, start
 
         self._store = store
-        self._setting = setting(config, quiet_s)
+        self._setting = setting(config, quiet_s, cut_words=store.takes_cut_words)
         self._pool: Pool | None = None
         if workers:
             from ._pool import Pool

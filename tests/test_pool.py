@@ -1,0 +1,119 @@
+"""Worker processes: results come in the order of the jobs, through memory that is shared or through the pipe."""
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from random import Random
+
+import pytest
+
+from runlore import _pool
+from runlore._pool import Pool, _Ring
+from runlore.errors import RunloreError
+
+shared = pytest.mark.skipif(sys.platform != "linux", reason="memory is shared with forked processes only")
+
+
+def repeat(setting: bytes) -> Callable[[bytes], bytearray]:
+    """A job says how often its byte is to be repeated. The answer is always in the same place, as that of a sync's worker is."""
+    answer = bytearray()
+
+    def do(job: bytes) -> bytearray:
+        byte, count = job[:1], int(job[1:])
+        if count == 13:
+            raise ValueError("thirteen")
+        if count == 14:
+            os._exit(1)
+        answer[:] = setting + byte * count
+        return answer
+
+    return do
+
+
+@contextmanager
+def pool(workers: int = 2) -> Iterator[Pool]:
+    made = Pool(workers, repeat, b">")
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def test_results_come_in_the_order_of_the_jobs() -> None:
+    jobs = [(bytes([65 + n % 26]), n * 37 % 5000) for n in range(300) if n * 37 % 5000 not in (13, 14)]
+    with pool() as two:
+        for byte, count in jobs:
+            two.submit(byte + b"%d" % count)
+        for byte, count in jobs:
+            assert bytes(two.next()) == b">" + byte * count
+
+
+@pytest.mark.parametrize("room", [1, 1000, 20_000])
+def test_what_finds_no_room_in_shared_memory_comes_all_the_same(room: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_pool, "_ROOM", room)
+    monkeypatch.setattr(_pool, "_LEAST_ROOM", 1)
+    random = Random(room)
+    ahead, waiting = random.randrange(1, 40), []
+    with pool() as two:
+        for n in range(500):
+            size = random.choice((0, 1, 100, 900, 5000, 12_000))
+            two.submit(b"%c%d" % (97 + n % 26, size))
+            waiting.append(b">" + bytes([97 + n % 26]) * size)
+            while len(waiting) > ahead:
+                assert bytes(two.next()) == waiting.pop(0)
+        for expected in waiting:
+            assert bytes(two.next()) == expected
+
+
+@shared
+def test_a_result_lies_in_memory_that_is_shared() -> None:
+    with pool(1) as one:
+        one.submit(b"a100000")
+        assert isinstance(one.next(), memoryview)
+
+
+def test_what_a_job_raises_is_raised_for_it_alone() -> None:
+    with pool() as two:
+        for job in (b"a1", b"b13", b"c2"):
+            two.submit(job)
+        assert bytes(two.next()) == b">a"
+        with pytest.raises(RunloreError, match="ValueError: thirteen"):
+            two.next()
+        assert bytes(two.next()) == b">cc"
+
+
+def test_a_worker_that_is_gone_is_told() -> None:
+    with pool(1) as one:
+        one.submit(b"a14")
+        with pytest.raises(RunloreError, match="ended unexpectedly"):
+            one.next()
+
+
+def test_a_ring_never_overwrites_what_is_not_done_with() -> None:
+    random = Random(7)
+    ring = _Ring(4096)
+    lying: list[tuple[int, bytes]] = []
+    refused = 0
+    for n in range(5000):
+        data = bytes([n % 256]) * random.randrange(1, 1500)
+        place = ring.put(data)
+        refused += place is None
+        if place is not None:
+            lying.append((place, data))
+        for at, expected in lying:
+            assert bytes(ring.view(at, len(expected))) == expected
+        if place is None or random.random() < 0.3:
+            at, expected = lying.pop(0)
+            ring.done = at + len(expected)
+    assert 100 < refused < 4000
+
+
+def test_without_memory_to_share_results_come_through_the_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(self: _Ring, size: int) -> None:
+        raise OSError(12, "Cannot allocate memory")
+
+    monkeypatch.setattr(_Ring, "__init__", refuse)
+    with pool() as two:
+        two.submit(b"a100000")
+        assert two.next() == b">" + b"a" * 100_000
