@@ -1,28 +1,56 @@
 """What the index is given besides the text itself."""
 
+from collections.abc import Callable
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from runlore.store import Segment
 from runlore.store._postgres_words import cut, cut_all, rows_of
 from runlore.store.pieces import cut_words
-from runlore.store.words import LONGEST, blank_signs, camel_parts, cjk_pairs, index_text
+from runlore.store.words import LONGEST, blank_signs, camel_parts_in_python, cjk_pairs, index_text
+
+CamelParts = Callable[[bytes], list[bytes]]
 
 
-def test_words_of_mixed_case_are_cut_in_parts() -> None:
+@pytest.fixture(params=["python", "compiled"])
+def camel_parts(request: pytest.FixtureRequest) -> CamelParts:
+    if request.param == "python":
+        return camel_parts_in_python
+    return pytest.importorskip("runlore._speed", reason="it was not compiled here").camel_parts
+
+
+def test_words_of_mixed_case_are_cut_in_parts(camel_parts: CamelParts) -> None:
     assert camel_parts(b"parseHttpUrl(HTTPServer2)") == [b"HTTP", b"Http", b"Server", b"Url", b"parse"]
 
 
-def test_plain_words_are_not_repeated() -> None:
+def test_plain_words_are_not_repeated(camel_parts: CamelParts) -> None:
     assert camel_parts(b"plain words, Title and UPPER snake_case 42") == []
 
 
-def test_a_word_at_either_end_is_seen() -> None:
+def test_a_word_at_either_end_is_seen(camel_parts: CamelParts) -> None:
     assert camel_parts(b"fooBar") == [b"Bar", b"foo"]
+    assert camel_parts(b"ABcd") == [b"Bcd"]
 
 
-def test_long_runs_are_data_and_not_identifiers() -> None:
+def test_long_runs_are_data_and_not_identifiers(camel_parts: CamelParts) -> None:
     assert camel_parts(b"aB" * LONGEST) == []
+    assert camel_parts(b"x" * 62 + b"Yz") == [b"Yz", b"x" * 62]
+
+
+def test_many_words_over_many_kilobytes_are_all_seen(camel_parts: CamelParts) -> None:
+    words = [
+        b"%s%s" % (b"abcdefgh"[: n % 8 + 1], b"".join(b"QRSTUVWXYZ"[int(c) : int(c) + 1].title() + b"u" for c in str(n)))
+        for n in range(9999)
+    ]
+    assert camel_parts(b" ".join(words)) == sorted({*(b"abcdefgh"[: n + 1] for n in range(1, 8)), *(b"%cu" % c for c in b"QRSTUVWXYZ")})
+
+
+@given(st.lists(st.sampled_from([b"A", b"B", b"a", b"b", b"1", b"2", b" ", b"_", b"\xc3"]), max_size=200).map(b"".join))
+def test_the_compiled_parts_of_words_are_the_same(text: bytes) -> None:
+    speed = pytest.importorskip("runlore._speed", reason="it was not compiled here")
+    assert speed.camel_parts(text) == camel_parts_in_python(text)
 
 
 def test_runs_of_characters_without_spaces_are_cut_in_pairs() -> None:

@@ -12,6 +12,11 @@ import re
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
+try:
+    from .. import _speed
+except ImportError:  # It was not compiled.
+    _speed = None  # type: ignore[assignment]
+
 LONGEST = 64
 """A longer run of letters and digits is not an identifier but data."""
 
@@ -90,7 +95,7 @@ def mark(what: str, name: str) -> str:
     return "zq" + what + "".join(c if c.isalnum() else "9" for c in name.lower())
 
 
-def camel_parts(text: bytes) -> list[bytes]:
+def camel_parts_in_python(text: bytes) -> list[bytes]:
     """The parts of every word like parseHttpUrl or HTTPServer2 in the text, each once, sorted."""
     found: set[bytes] = set()
     for word in _mixed_words(text):
@@ -101,6 +106,10 @@ def camel_parts(text: bytes) -> list[bytes]:
             parts = _parts[word] = tuple(part for part in _PARTS.findall(word) if len(part) > 1)
         found.update(parts)
     return sorted(found)
+
+
+camel_parts = _speed.camel_parts if _speed else camel_parts_in_python
+"""The same, compiled it takes a fifth of the time."""
 
 
 def part_spans(word: bytes) -> list[tuple[int, int]]:
