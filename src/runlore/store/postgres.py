@@ -320,7 +320,7 @@ class PostgresStore(PostgresTaker, Evictor):
         self._emptied.clear()
 
     def _wait_for_older(self) -> None:
-        """Until nobody can see any more what was deleted, for a while: whoever began before may (the server itself, when it counts rows), and
+        """Until nobody can see any more what was deleted, for a while: whoever began before may (the server, when it counts rows), and
         a table that is written anew keeps it for them, and its index as well."""
         (mark,) = self._one("select pg_current_xact_id()::xid::text")
         until = time.monotonic() + WAIT_S
