@@ -18,7 +18,8 @@ CamelParts = Callable[[bytes], list[bytes]]
 def camel_parts(request: pytest.FixtureRequest) -> CamelParts:
     if request.param == "python":
         return camel_parts_in_python
-    return pytest.importorskip("runlore._speed", reason="it was not compiled here").camel_parts
+    compiled: CamelParts = pytest.importorskip("runlore._speed", reason="it was not compiled here").camel_parts
+    return compiled
 
 
 def test_words_of_mixed_case_are_cut_in_parts(camel_parts: CamelParts) -> None:
