@@ -306,7 +306,7 @@ class _Open:
         marks |= {mark("tool", name) for _, name, _ in self.kinds if name}
         marks |= {mark("is", "error") for _, _, error in self.kinds if error}
         tool += ("\n" + " ".join(sorted(marks))).encode("utf-8", "replace")
-        body = _packers.pack(data)
+        body = _packers.pack_fast(data)
         return Segment(
             first_seq=self.first_seq,
             last_seq=self.last_seq,
