@@ -34,13 +34,17 @@ def settle(store: Store, batch: Batch, price: Callable[[Call], PriceRow | None] 
     known = {hash_of(kept.call): kept for kept in store.calls([hash_of(kept.call) for kept in batch.calls])}
     calls = list(_settled(batch.calls, known)) if known else batch.calls
     if price is not None:
-        calls = [_priced(kept, known.get(hash_of(kept.call)) if known else None, price) for kept in calls]
+        calls = [kept if _costs_as_before(kept, known) else _with_price(kept, price(kept.call)) for kept in calls]
     return msgspec.structs.replace(batch, calls=calls)
 
 
-def _priced(kept: Kept, old: Kept | None, price: Callable[[Call], PriceRow | None]) -> Kept:
-    """With a price, unless what it follows from is as it was."""
-    return kept if old and costs_alike(old.call, kept.call) else msgspec.structs.replace(kept, price=price(kept.call))
+def _costs_as_before(kept: Kept, known: dict[int, Kept]) -> bool:
+    """Whether all that a price follows from is as it was."""
+    return bool(known) and (old := known.get(hash_of(kept.call))) is not None and costs_alike(old.call, kept.call)
+
+
+def _with_price(kept: Kept, price: PriceRow | None) -> Kept:
+    return Kept(call=kept.call, superseded=kept.superseded, event=kept.event, price=price)
 
 
 def _settled(calls: Iterable[Kept], known: dict[int, Kept]) -> Iterator[Kept]:
@@ -110,7 +114,7 @@ def stored_parts(config: Config) -> Callable[[Call], tuple[ledger.Part, ...]]:
     from .prices import find, table_of
 
     own, sheets = _own_prices(config), _Sheets(config, table_of(config.home))
-    return lambda call: ledger.cost(call, find(call.model, call.ts, call.provider, own, sheets.known)).parts
+    return lambda call: ledger.parts(call, find(call.model, call.ts, call.provider, own, sheets.known))
 
 
 def _row(h: int, found: ledger.Price, table: str) -> PriceRow:

@@ -132,7 +132,6 @@ class Price(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     match: Match = "none"
     name: str | None = None
     above: int | None = None
-    parts: tuple[Part, ...] = ()
     notes: tuple[str, ...] = ()
 
 
@@ -146,8 +145,15 @@ def cost(call: Call, rates: Rates | None) -> Price:
     if rates is None:
         return UNPRICED
     rate, above, notes = _applicable(call, rates)
-    parts = tuple(part for part in _parts(call, rate, rates) if part.count)
-    usd = sum(part.count * part.rate for part in parts)
+    # The sum of `parts`. Making these would take half of what pricing a call does.
+    usd = (
+        call.input_tokens * rate.input
+        + call.output_tokens * rate.output
+        + call.cache_read_tokens * rate.cache_read
+        + call.cache_write_5m_tokens * rate.cache_write_5m
+        + call.cache_write_1h_tokens * rate.cache_write_1h
+        + call.web_searches * rates.web_search
+    )
     if usd > MAX_UNITS:
         usd, notes = MAX_UNITS, (*notes, "capped")
     return Price(
@@ -158,9 +164,16 @@ def cost(call: Call, rates: Rates | None) -> Price:
         match=rates.match,
         name=rates.name,
         above=above,
-        parts=parts,
         notes=notes,
     )
+
+
+def parts(call: Call, rates: Rates | None) -> tuple[Part, ...]:
+    """How a list price is made up; nothing where the provider said what it charged, or nobody lists one."""
+    if call.invoiced is not None or rates is None:
+        return ()
+    rate, _, _ = _applicable(call, rates)
+    return tuple(part for part in _parts(call, rate, rates) if part.count)
 
 
 def _applicable(call: Call, rates: Rates) -> tuple[Rate, int | None, tuple[str, ...]]:

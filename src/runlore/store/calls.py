@@ -75,7 +75,7 @@ def to_row(kept: Kept) -> list[Any]:
 
 
 def _is_alone(kept: Kept) -> bool:
-    return all(copy.session_uid == kept.call.session_uid for copy in kept.superseded)
+    return not kept.superseded or all(copy.session_uid == kept.call.session_uid for copy in kept.superseded)
 
 
 def _pack_copies(call: Call, copies: Iterable[Call]) -> bytes:
