@@ -66,6 +66,7 @@ class Writer(Sources, Ledger):
     """The part of a store that puts."""
 
     _again: dict[int, Again]
+    _placed: dict[str, dict[int, int]]
 
     @contextmanager
     def _step(self) -> Iterator[None]:
@@ -148,6 +149,7 @@ class Writer(Sources, Ledger):
             is_forgotten = False
             counts: list[bool] = []
             overtaken: set[tuple[int, int]] = set()
+            self._placed = {}
             for piece in sorted(batch.pieces, key=lambda piece: piece.facts.parent_uid is not None):  # An original before its copies.
                 if piece.session_uid in gone or (piece.facts.relation == "subagent" and piece.facts.parent_uid in gone):
                     is_forgotten = True
@@ -158,17 +160,22 @@ class Writer(Sources, Ledger):
             is_spare = bool(counts) and not any(counts)
             self._put_aliases(number, batch.aliases)
             self._put_calls(batch.calls)
+            self._placed = {}
             self._put_rest(number, batch, keep=not is_forgotten and not is_spare)
             if is_spare:  # Nothing will ever be derived from them.
                 self.db.execute("delete from records where source = ?", (number,))
             self._mark_overtaken(number, overtaken, done)
-            self._fold_all(number)
-            now = format_time(datetime.now(UTC))
-            # Another clock, or this one before it was set, may have been ahead when it was discovered.
-            sql = "update sessions set ingested_at = case when discovered_at > ? then discovered_at else ? end where uid = ?"
-            self.db.executemany(sql, ((now, now, uid) for uid in done.sessions))
+            self._fold_put(number, batch, done.sessions)
             self._return_evicted({piece.session_uid for piece in batch.pieces if piece.rows}, done)
         return done
+
+    def _fold_put(self, source: int, batch: Batch, uids: set[str]) -> None:
+        """Writes what the sessions of a source add up to, and when these were put."""
+        self._fold_all(source)
+        now = format_time(datetime.now(UTC))
+        # Another clock, or this one before it was set, may have been ahead when it was discovered.
+        sql = "update sessions set ingested_at = case when discovered_at > ? then discovered_at else ? end where uid = ?"
+        self.db.executemany(sql, ((now, now, uid) for uid in uids))
 
     @abstractmethod
     def _return_evicted(self, told: set[str], done: Put) -> None:
@@ -225,6 +232,8 @@ class Writer(Sources, Ledger):
             again.taken.update(absolute(row[SEQ], blocks) for row in piece.rows)
         self._link(session, source, piece, blocks)
         self._write(session, home, piece, blocks)
+        if batch.calls:  # What the session has already was taken out above, so that each of these is the only one of its hash.
+            self._placed[piece.session_uid] = dict(zip(piece.natives, _numbers(piece, blocks), strict=True))
         done.events += len(piece.rows)
         done.sessions.add(piece.session_uid)
         return True
@@ -557,6 +566,13 @@ class Again:
         """Whether counting on gives every event the number it had, and what is new one that nothing had."""
         numbers = ((h, absolute(row[SEQ], blocks)) for h, row in zip(piece.natives, piece.rows, strict=True))
         return all(number > self.last if h not in self.numbers else number == self.numbers[h] for h, number in numbers)
+
+
+def _numbers(piece: Piece, blocks: list[int]) -> list[int]:
+    """Those of its events in the session."""
+    if blocks == [0]:  # As nearly always.
+        return [row[SEQ] for row in piece.rows]
+    return [absolute(row[SEQ], blocks) for row in piece.rows]
 
 
 def absolute(seq: int, blocks: list[int]) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from itertools import groupby
@@ -139,28 +139,34 @@ class Sources(Reader):
         tally = merge([msgspec.msgpack.decode(row[1], type=Tally) for row in rows])
         hashes = b"".join(row[2] for row in rows)
         content = hashes if len(rows) == 1 else blake2b(hashes, digest_size=16).digest()
-        files = {row[3]: (row[4], row[5]) for row in rows}
-        return facts, dict(
-            title=facts.title or tally.first_prompt,
-            cwd=facts.cwd,
-            git_branch=facts.git_branch,
-            model=facts.model,
-            parent_uid=facts.parent_uid,
-            relation=facts.relation,
-            started_at=_iso(tally.started_at),
-            ended_at=_iso(tally.ended_at or facts.written_at),
-            events=tally.events,
-            errors=tally.errors,
-            turns=tally.turns,
-            retries=tally.retries,
-            wall_clock_s=tally.wall_clock_s,
-            **msgspec.structs.asdict(tally.usage),
-            last_seq=last_seq,
-            content_hash=content.hex(),
-            source_path=rows[0][3],
-            source_bytes=sum(size for size, _ in files.values()),
-            source_missing_at=None if any(gone is None for _, gone in files.values()) else max(gone for _, gone in files.values()),
-        )
+        return facts, columns_of(facts, tally, content, last_seq, {row[3]: (row[4], row[5]) for row in rows})
+
+
+def columns_of(
+    facts: Facts, tally: Tally, content: bytes, last_seq: int, files: Mapping[str, tuple[int, str | None]]
+) -> dict[str, Any]:  # fmt: skip
+    """What a session adds up to, by column. Of each of its sources in their order, `files` has the size and since when it is missing."""
+    return dict(
+        title=facts.title or tally.first_prompt,
+        cwd=facts.cwd,
+        git_branch=facts.git_branch,
+        model=facts.model,
+        parent_uid=facts.parent_uid,
+        relation=facts.relation,
+        started_at=_iso(tally.started_at),
+        ended_at=_iso(tally.ended_at or facts.written_at),
+        events=tally.events,
+        errors=tally.errors,
+        turns=tally.turns,
+        retries=tally.retries,
+        wall_clock_s=tally.wall_clock_s,
+        **msgspec.structs.asdict(tally.usage),
+        last_seq=last_seq,
+        content_hash=content.hex(),
+        source_path=next(iter(files)),
+        source_bytes=sum(size for size, _ in files.values()),
+        source_missing_at=None if any(gone is None for _, gone in files.values()) else max(gone for _, gone in files.values() if gone),
+    )
 
 
 def _iso(value: datetime | None) -> str | None:

@@ -14,16 +14,20 @@ import msgspec
 from ..adapters import Facts
 from ..errors import StoreError
 from ..model import SCHEMA_VERSION, format_time
-from ..timeline import Tally
-from . import Batch, Piece, Segment
+from ..timeline import Tally, merge
+from . import Batch, Piece, Put, Segment
 from ._sql import values_for
 from ._sql_calls import INTO_CALLS
 from ._sql_put import INTO_EVENTS, Writer, absolute
+from ._sql_sources import columns_of
 from ._sqlite_read import SqliteReader
 from .pieces import PARENT, SEQ, outside
 
 INDEX_CHARS = 1024 * 1024
 """So much text waits for its words to be written. More would make no difference, nor wait while the workers read."""
+
+_NO_FACTS = msgspec.msgpack.encode(Facts(native_session_id=""))
+_NO_TALLY = msgspec.msgpack.encode(Tally())
 
 _values_for = lru_cache(values_for)
 
@@ -35,7 +39,13 @@ class SqliteWriter(SqliteReader, Writer):
     """Segments that were put in the open transaction and are not in the index yet."""
     _index_chars = 0
     _fresh: int | None = None
-    """The session that was just made. That it has no streams need not be asked: as they are long, it takes 30 µs."""
+    """The session that was just made. That there is nothing in it need not be asked."""
+    _made: dict[int, Piece]
+    """The sessions that were made by the put that goes on, with all that is in them."""
+
+    def put(self, batch: Batch) -> Put:
+        self._made = {}
+        return super().put(batch)
 
     def _insert(self, into: str, rows: Sequence[Sequence[Any]]) -> None:
         # Not by `executemany`: apsw looks for the statement at each row, and puts it back in place of the oldest, so that many rows drop
@@ -66,17 +76,21 @@ class SqliteWriter(SqliteReader, Writer):
         return self._fresh
 
     def _blocks(self, session: int, source: int, *, fresh: bool) -> list[int]:
-        return [self._add_block(session, source)] if session == self._fresh else super()._blocks(session, source, fresh=fresh)
+        if session != self._fresh:
+            return super()._blocks(session, source, fresh=fresh)
+        self._insert_block(session, 0, source)
+        return [0]
+
+    def _is_told_better(self, session: int, source: int, piece: Piece) -> bool:
+        return session != self._fresh and super()._is_told_better(session, source, piece)
 
     def _add_block(self, session: int, source: int) -> int:
-        block = 0
-        if session != self._fresh:
-            (block,) = self._one("select coalesce(max(block) + 1, 0) from streams where session = ?", (session,))
-        self._fresh = None
-        empty = msgspec.msgpack.encode(Facts(native_session_id=""))
-        tally = msgspec.msgpack.encode(Tally())
-        self.db.execute("insert into streams values (?, ?, ?, ?, ?, ?)", (session, block, source, empty, tally, b""))
+        (block,) = self._one("select coalesce(max(block) + 1, 0) from streams where session = ?", (session,))
+        self._insert_block(session, block, source)
         return int(block)
+
+    def _insert_block(self, session: int, block: int, source: int) -> None:
+        self.db.execute("insert into streams values (?, ?, ?, ?, ?, ?)", (session, block, source, _NO_FACTS, _NO_TALLY, b""))
 
     def _known(self, hashes: Sequence[int]) -> dict[int, list[tuple[int, int]]]:
         found: dict[int, list[tuple[int, int]]] = {}
@@ -106,8 +120,13 @@ class SqliteWriter(SqliteReader, Writer):
 
         self._insert(INTO_EVENTS, list(rows()))
         self._write_natives(session, piece, blocks)
-        for segment in piece.segments:
-            self._write_segment(session, absolute(segment.first_seq, blocks), absolute(segment.last_seq, blocks), segment)
+        if plain and session == self._fresh:
+            self._made[session] = piece
+            for n, segment in enumerate(piece.segments):
+                self._add_segment((session << 20) + n, session, segment.first_seq, segment.last_seq, segment)
+        else:
+            for segment in piece.segments:
+                self._write_segment(session, absolute(segment.first_seq, blocks), absolute(segment.last_seq, blocks), segment)
         self.db.execute(
             "update streams set facts = ?, tally = ?, hash = ? where session = ? and block = ?",
             (msgspec.msgpack.encode(piece.facts), msgspec.msgpack.encode(piece.tally), piece.hash, session, home),
@@ -142,8 +161,11 @@ class SqliteWriter(SqliteReader, Writer):
             sql = "select max(id) from segments where id between ? and ?"
             (top,) = self._one(sql, (low, low | 0xFFFFF))
             id_ = low if top is None else top + 1
-            if id_ > low | 0xFFFFF:
-                raise StoreError("a session has more than a million segments")
+        self._add_segment(id_, session, first, last, segment)
+
+    def _add_segment(self, id_: int, session: int, first: int, last: int, segment: Segment) -> None:
+        if id_ >> 20 != session:
+            raise StoreError("a session has more than a million segments")
         self.db.execute(
             "insert into segments values (?, ?, ?, ?, ?, ?, ?)",
             (id_, session, first, last, segment.length, segment.hash, segment.body),
@@ -157,6 +179,19 @@ class SqliteWriter(SqliteReader, Writer):
         ids = self._all(f"select id from segments where {where}", bindings)
         self.db.executemany("delete from search where rowid = ?", [row for row in ids if self._to_index.pop(row[0], None) is None])
         self.db.executemany("delete from segments where id = ?", ids)
+
+    def _fold_put(self, source: int, batch: Batch, uids: set[str]) -> None:
+        # Nearly always all that the source tells of was made just now: then it need not be read and taken apart again, which takes twice
+        # as long, and it is known when that was.
+        made, file = self._made, batch.source
+        (streams,) = self._one("select count(*) from streams where source = ?", (source,))
+        if streams != len(made) or batch.is_gone:
+            super()._fold_put(source, batch, uids)
+            return
+        for session, piece in made.items():
+            last_seq = piece.rows[-1][SEQ] if piece.rows else -1
+            columns = columns_of(piece.facts, merge([piece.tally]), piece.hash, last_seq, {file.path: (file.size, None)})
+            self._write_sums(session, piece.facts, columns)
 
     # ── the index ────────────────────────────────────────────────────────────────────────────────────────────────────
     def _index(self) -> None:
