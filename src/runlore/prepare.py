@@ -150,7 +150,7 @@ class Preparer:
         records = [
             record if record.aside is not None or (data := slim(record.data)) is record.data else _with(record, data) for record in records
         ]
-        clean = self._clean(records, since.records, noted)
+        records = self._clean(records, since.records, noted)
         # Counted in the records alone: an event repeats what its record said.
         found = {kind: n - hits.get(kind, 0) for kind, n in self.redactor.hits.items()} if self.redactor else {}
         followed = _followed(normalized.aliases)
@@ -165,45 +165,34 @@ class Preparer:
             redact_version=self.redact_version,
             pieces=self._pieces(job, normalized, followed, noted, is_whole=job.is_new and not more),
             aliases=_aliases(job.source.agent, normalized, followed),
-            records=pack_records(self._keep(records, since.records, clean), since.records) if self.setting.raw else [],
+            records=pack_records(records, since.records) if self.setting.raw else [],
             merged={self._text(word): count for word, count in normalized.merged.items()},
             skips=normalized.skips,
             size=position.offset - since.offset,
             is_gone=job.kept is not None,
-            calls=self._clean_calls(_calls(job.source.agent, normalized)) if clean else _calls(job.source.agent, normalized),
+            calls=self._clean_calls(_calls(job.source.agent, normalized)) if noted else _calls(job.source.agent, normalized),
         )
         return Result(batch=batch, more=more, redacted={kind: n for kind, n in found.items() if n})
 
-    def _clean(self, records: list[Record], first: int, noted: dict[int, dict[str, str]]) -> dict[int, bytes]:
-        """The records that hold a secret, by number, without it; `noted` are their secrets. One scan over all their bytes
-        finds the few that are worth a closer look."""
+    def _clean(self, records: list[Record], first: int, noted: dict[int, dict[str, str]]) -> list[Record]:
+        """The records as they are kept, that is without secrets, which are `noted` by the number of their record. One scan over all
+        their bytes finds the few that are worth a closer look."""
         if self.redactor is None:
-            return {}
+            return records
         suspects = frozenset(self.redactor.suspects([record.data for record in records]))
-        clean: dict[int, bytes] = {}
+        kept = list(records)
         number = first
         for n, record in enumerate(records):
             # A file beside the source is plain text, and belongs to the record that follows it.
             is_aside = record.aside is not None
-            if is_aside or n in suspects or number in clean:
+            if is_aside or n in suspects or number in noted:
                 self.redactor.noted = noted.get(number, {})
-                better = redact_record(record.data, self.redactor)
-                if better is not record.data or number in clean:
-                    clean[number] = b"" if is_aside else better
+                kept[n] = _with(record, redact_record(record.data, self.redactor))
+                if kept[n] is not record:
                     noted[number] = self.redactor.noted
             number += not is_aside
         self.redactor.noted = None
-        return clean
-
-    def _keep(self, records: list[Record], number: int, clean: dict[int, bytes]) -> Iterator[Record]:
-        """The records as they are kept."""
-        for record in records:
-            if record.aside is not None:
-                data = redact_record(record.data, self.redactor) if self.redactor else record.data
-            else:
-                data = clean.get(number) or record.data
-                number += 1
-            yield _with(record, data)
+        return kept
 
     # ── events to pieces ─────────────────────────────────────────────────────────────────────────────────────────────
     def _pieces(
