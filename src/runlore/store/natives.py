@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import struct
+
 from .._hash import blake2b
 
 _HIDDEN = "hidden="
+_HIDDEN_LENGTH = len(_HIDDEN) + 16
+
+_number = struct.Struct("<q").unpack
+_empty = blake2b(digest_size=8)  # A copy is made in a third of the time that a new one takes.
 
 
 def native_hash(flavor: str, native_id: str) -> int:
     """A signed 64-bit number for a native id: what the store finds it by."""
-    if native_id.startswith(_HIDDEN) and len(native_id) == len(_HIDDEN) + 16:
+    if len(native_id) == _HIDDEN_LENGTH and native_id.startswith(_HIDDEN):
         return int.from_bytes(bytes.fromhex(native_id[len(_HIDDEN) :]), "little", signed=True)
-    digest = blake2b(f"{flavor}:{native_id}".encode("utf-8", "replace"), digest_size=8).digest()
-    return int.from_bytes(digest, "little", signed=True) or 1
+    hashed = _empty.copy()
+    hashed.update(f"{flavor}:{native_id}".encode("utf-8", "replace"))
+    number: int = _number(hashed.digest())[0]
+    return number or 1
 
 
 def hidden_id(flavor: str, native_id: str) -> str:
