@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runlore.store import Segment
-from runlore.store._postgres_words import cut, cut_all, rows_of
+from runlore.store._postgres_words import cut, fold, rows_of, sort_words_in_python
 from runlore.store.pieces import cut_words
 from runlore.store.words import LONGEST, blank_signs, camel_parts_in_python, cjk_pairs, index_text
 
@@ -76,12 +76,42 @@ def test_any_text_can_be_indexed_and_stays_whole(texts: list[str]) -> None:
 @given(st.text(st.characters() | st.sampled_from(" .-_AZaz09é́ß字日")))
 def test_much_text_is_cut_as_sqlite_cuts_it(text: str) -> None:
     data = text.encode("utf-8", "replace")
-    assert cut_all(data) == [word.encode() for word in cut(data)]
+    assert fold(data).split() == [word.encode() for word in cut(data)]
 
 
 def test_a_long_word_of_another_script_is_cut_as_sqlite_cuts_it() -> None:
     data = ("plain " + "é字、" * 100 + " Ünd").encode()
-    assert cut_all(data) == [word.encode() for word in cut(data)]
+    assert fold(data).split() == [word.encode() for word in cut(data)]
+
+
+SortWords = Callable[[bytes], tuple[bytes, int, bytes]]
+
+
+@pytest.fixture(params=["python", "compiled"])
+def sort_words(request: pytest.FixtureRequest) -> SortWords:
+    if request.param == "python":
+        return sort_words_in_python
+    compiled: SortWords = pytest.importorskip("runlore._speed", reason="it was not compiled here").sort_words
+    return compiled
+
+
+def test_words_are_sorted_and_told_once(sort_words: SortWords) -> None:
+    assert sort_words(b"  b  ab a\xc3 b longer1 longer12 ") == (
+        b" b ab a\xc3 b longer1 longer12 ", 5, b"ab\0\0\0a\xc3\0\0\0b\0\0\0longer1\0\0\0longer12\0\0\0"
+    )  # fmt: skip
+    assert sort_words(b"   ") == (b"  ", 0, b"")
+
+
+def test_many_words_are_sorted(sort_words: SortWords) -> None:
+    words = [b"w%d" % (n * 7919 % 5000) for n in range(20_000)]
+    once = sorted(set(words))
+    assert sort_words(b" ".join(words)) == (b" %b " % b" ".join(words), 5000, b"".join(word + b"\0\0\0" for word in once))
+
+
+@given(st.lists(st.sampled_from([b"a", b"b", b"1", b"aaaaaaaa", b"aaaaaaab", b" ", b"\xc3\xa9"]), max_size=200).map(b"".join))
+def test_words_sorted_by_the_compiled_loop_are_the_same(text: bytes) -> None:
+    speed = pytest.importorskip("runlore._speed", reason="it was not compiled here")
+    assert speed.sort_words(text) == sort_words_in_python(text)
 
 
 def test_words_that_a_worker_cut_are_those_that_the_store_would_have() -> None:

@@ -28,15 +28,18 @@ class Vector(bytes):
     """Words of a tsvector as the server sends and takes them."""
 
 
-def vector(words: Iterable[bytes]) -> bytes:
-    """Words without positions, as the server keeps them: those that are not in order it has to sort."""
-    ordered = sorted(words)
-    return b"%b%b\0\0\0" % (_size(len(ordered)), b"\0\0\0".join(ordered))
+END = b"\0\0\0"
+"""What stands behind a word in a vector: the end of its text, and that it has no positions."""
+
+
+def vector(count: int, words: bytes) -> bytes:
+    """So many words without positions, each with its `END`, as the server keeps them: those that are not in order it has to sort."""
+    return _size(count) + words
 
 
 def words_of(packed: bytes) -> list[bytes]:
     """The words of a vector."""
-    return packed[4:].split(b"\0\0\0")[:-1]
+    return packed[4:].split(END)[:-1]
 
 
 def pack_rows(rows: Iterable[Sequence[Any]], types: Sequence[int]) -> list[bytes]:

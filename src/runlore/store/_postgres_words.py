@@ -7,7 +7,7 @@ kept packed beside them, and prove phrases.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import cache, lru_cache
 from typing import Any
 
@@ -16,8 +16,13 @@ import msgspec
 import zstandard
 
 from . import Segment
-from ._postgres_bulk import Vector, vector
+from ._postgres_bulk import END, Vector, vector
 from .contract import CutWords
+
+try:
+    from .. import _speed
+except ImportError:  # It was not compiled.
+    _speed = None  # type: ignore[assignment]
 
 COLUMNS = ("prompt", "reply", "tool")
 SAID = COLUMNS[:2]
@@ -56,14 +61,30 @@ def rows_of(session: int, id_: int, segment: Segment) -> Iterator[tuple[Any, ...
 
 def cut_words(segment: Segment) -> list[CutWords]:
     """The words of a segment, as the rows have them."""
-    words = [cut_all(text) for text in (segment.prompt, segment.reply, segment.tool)]
-    lines = [b" %b " % b" ".join(column) for column in words]
-    parts = [list(_parts(set(column), line)) for column, line in zip(words, lines, strict=True)]
+    lines, columns = [], []
+    for text in (segment.prompt, segment.reply, segment.tool):
+        line, count, words = sort_words(fold(text))
+        lines.append(line)
+        columns.append([vector(count, words)] if count else [])
+        if _has_long(line) or len(line) >= PART_BYTES:
+            columns[-1] = [vector(len(part), b"".join(word + END for word in part)) for part in _parts(words.split(END)[:-1])]
     rows: list[CutWords] = []
-    for part in range(max(1, *map(len, parts))):
-        prompt, reply, tool = (vector(column[part]) if part < len(column) else None for column in parts)
+    for part in range(max(1, *map(len, columns))):
+        prompt, reply, tool = (column[part] if part < len(column) else None for column in columns)
         rows.append((part, prompt, reply, tool, _compress(b"\n".join(lines)) if part == 0 else None))
     return rows
+
+
+def sort_words_in_python(text: bytes) -> tuple[bytes, int, bytes]:
+    """Of words with blanks between them: all of them with one blank before, between and behind; how many different ones there are; and
+    these in order, with `END` behind each. The server takes words without positions so, and would have to sort them itself."""
+    words = text.split()
+    once = sorted(set(words))
+    return b" %b " % b" ".join(words), len(once), b"".join([word + END for word in once])
+
+
+sort_words = _speed.sort_words if _speed else sort_words_in_python
+"""The same, compiled it takes less than half of the time."""
 
 
 def ask(term: str, *, prefix: bool) -> Asked | None:
@@ -99,11 +120,12 @@ def cut(text: bytes) -> list[str]:
     return words
 
 
-def cut_all(text: bytes) -> list[bytes]:
-    """The same for much text: what is ASCII, which is nearly all, is cut here, in two thirds of the time."""
+def fold(text: bytes) -> bytes:
+    """The same for much text, with blanks between the words. What is ASCII, which is nearly all, is not left to the tokenizer: two thirds
+    of the time."""
     low = text.translate(_FOLD)
     if low.isascii():
-        return low.split()
+        return low
     for sign in _SIGNS:
         low = low.replace(sign, b" ")
     foreign = low.translate(_FOREIGN)
@@ -119,7 +141,7 @@ def cut_all(text: bytes) -> list[bytes]:
         made += (low[at:first], _cut_again(word) if len(word) <= _SHORT else _cut(word))
         at, here = last, foreign.find(1, last)
     made.append(low[at:])
-    return b"".join(made).split()
+    return b"".join(made)
 
 
 def _cut(word: bytes) -> bytes:
@@ -135,17 +157,11 @@ def _tokenizer() -> Any:
     return lambda text: tokenizer(text, apsw.FTS5_TOKENIZE_DOCUMENT, None, include_offsets=False, include_colocated=False)
 
 
-def _parts(words: set[bytes], line: bytes) -> Iterator[Iterable[bytes]]:
-    """The words of a line as rows can hold them: in one piece, nearly always."""
-    if _has_long(line):
-        words = {word.decode()[:LONGEST].encode() for word in words}
-    if len(line) < PART_BYTES:
-        if words:
-            yield words
-        return
+def _parts(words: list[bytes]) -> Iterator[list[bytes]]:
+    """Words as rows can hold them: cut where they are too long, and in pieces where they are too many."""
     part: list[bytes] = []
     size = 0
-    for word in sorted(words):
+    for word in sorted({word.decode()[:LONGEST].encode() for word in words}):
         part.append(word)
         size += len(word) + 1
         if size >= PART_BYTES:
