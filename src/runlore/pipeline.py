@@ -23,9 +23,9 @@ from . import _words, adapters
 from .adapters import LOST, Adapter, Source
 from .config import Config
 from .errors import ConfigError, ReadError, StoreLost
-from .model import Call, Digest
+from .model import Digest
 from .places import Places
-from .store import DAMAGED, FORGOTTEN, Batch, Filter, PriceRow, Put, SourceState, Store
+from .store import DAMAGED, FORGOTTEN, Batch, Filter, Put, SourceState, Store
 from .tasks import TOGETHER, Runner, Task, groups
 from .timeline import PAUSE
 
@@ -167,14 +167,15 @@ class _Sync:
             is_dry = self.report.dry_run
             if not is_dry:
                 stack.enter_context(self.store.sync_lock())
-            tasks, missing, moved = self.plan(self.discover())
+            found = self.discover()
+            tasks, missing, moved = self.plan(found)
             if is_dry:
                 return
             self.note(missing, moved)
             if progress:
                 stack.callback(progress.close)
                 progress.start(len(tasks), self.report.size)
-            self.ingest(tasks, workers, progress)
+            self.ingest(tasks, found, workers, progress)
             self.store.set_domains(self.config.domain)
             self.price()
             self.redact_stored()
@@ -288,25 +289,25 @@ class _Sync:
             self.store.miss_sources(missing, datetime.now(UTC))
 
     # ── what is new, into the store ──────────────────────────────────────────────────────────────────────────────────
-    def ingest(self, tasks: list[Task], workers: int | None, progress: Progress | None) -> None:
-        """Does the tasks in their order. Whatever the number of workers, the store comes out the same."""
+    def ingest(self, tasks: list[Task], found: list[Source], workers: int | None, progress: Progress | None) -> None:
+        """Does the tasks in their order, of all sources that were found. Whatever the number of workers, the store comes out the same."""
         every = Filter(parents_only=False)
         before = self.store.count(every)
         self._do(tasks, workers, progress)
-        self._see_to_copies(workers)
+        self._see_to_copies(found, workers)
         self.report.sessions = len(self.touched)
         self.report.subagents = len(self.touched.difference(self.store.uids(Filter()))) if self.touched else 0
         self.report.new_sessions = self.store.count(every) - before
 
-    def _see_to_copies(self, workers: int | None) -> None:
+    def _see_to_copies(self, found: list[Source], workers: int | None) -> None:
         """What was kept of a copy before its original came is derived again, and then refers to it. This is not reported: nothing
-        that was stored before is news."""
+        that was stored before is news. Nor is it looked for again, while nobody else has anything to do."""
         report, touched = self.report, self.touched
         for _ in range(MOST_ROUNDS):
             if not self.overtaken:
                 break
             self.report, self.touched, self.overtaken = Report(), set(), 0
-            tasks, _, _ = self.plan(self.discover())
+            tasks, _, _ = self.plan(found)
             self._do([task for task in tasks if task.why == "outdated"], workers, None)
             report.problems += [problem for problem in self.report.problems if problem not in report.problems]
         self.report, self.touched = report, touched
@@ -444,12 +445,12 @@ class _Sync:
         if task.why == "grown" and task.known is not None and task.known.is_evicted and self._adds_to_evicted(batch):
             task, batch = runner.from_start(task)  # It comes back whole: there is nothing to add it to.
         if batch.since or task.known is None or task.why not in ("rewritten", "outdated"):
-            return self.store.put(settle(self.store, batch, self._price_of))
+            return self.store.put(settle(self.store, batch, self._pricer if batch.calls else None))
         # What replaces something is put in one piece: killed halfway, the old is still there.
         number = task.known.number
 
         def parts() -> Iterator[Batch]:
-            return (settle(self.store, part, self._price_of) for part in runner.rest(task, batch))
+            return (settle(self.store, part, self._pricer if part.calls else None) for part in runner.rest(task, batch))
 
         if task.known.is_evicted:
             done = self.store.return_whole(number, parts(), is_proved=task.why == "outdated")
@@ -471,9 +472,6 @@ class _Sync:
             return Pricer(self.config)
         except ConfigError:  # Prices that cannot be read are no reason to store nothing: `price` says so.
             return None
-
-    def _price_of(self, call: Call) -> PriceRow | None:
-        return self._pricer(call) if self._pricer else None
 
     def price(self) -> None:
         """Gives a price to the calls that have none yet, and to those that an older table had no exact one for."""
