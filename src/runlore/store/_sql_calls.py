@@ -116,11 +116,15 @@ class Ledger(Charger, Terms):
         if not rows:
             return
         with self.transaction():
-            sql = "select hash, session from carray(?) h join calls on hash = h.value"
-            there = dict(self._all(sql, (self.ids([row[0] for row in rows]),)))
+            there = self._there([row[0] for row in rows])
             self._put_call_rows(rows, there)
             # What was counted for one session may now count for another.
             self._touch_sessions({*there.values(), *(row[1] for row in rows)})
+
+    def _there(self, hashes: Sequence[int]) -> dict[int, int]:
+        """Those of these calls that are there, with their session."""
+        sql = "select hash, session from carray(?) h join calls on hash = h.value"
+        return dict(self._all(sql, (self.ids(hashes),))) if hashes else {}
 
     def _put_call_rows(self, rows: list[list[Any]], there: Container[int]) -> None:
         """Puts calls; `there` has the hashes of those that are there already."""

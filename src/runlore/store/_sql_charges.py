@@ -37,9 +37,13 @@ class Charger(Summer):
         known: dict[int, DeadEnds] = {session: dead_ends for session, dead_ends in self._to_charge.items() if dead_ends is not None}
         known |= self._dead_ends(self._to_charge.keys() - known.keys())
         self._to_charge.clear()
-        wrong = self._wrongly_charged(known)
+        wrong = self._wrongly_charged({session: ends for session, ends in known.items() if ends or self._may_be_marked(session)})
         self._set_flags([(flags, h) for _, h, flags in wrong])
         self._to_sum.update(session for session, _, _ in wrong)
+
+    def _may_be_marked(self, session: int) -> bool:
+        """Whether calls of a session may have marks already."""
+        return True
 
     def _set_flags(self, flags: Sequence[tuple[int, int]]) -> None:
         """Of calls by hash: (flags, hash)."""

@@ -38,6 +38,8 @@ class SqliteFile(SqliteLister, Summer):
         self._to_charge: dict[int, Any] = {}
         self._to_index: dict[int, Any] = {}
         self._numbers: dict[str, dict[tuple[Any, ...], int]] = {}
+        self._absent: set[int] = set()
+        self._unmarked: set[int] = set()
         self._depth = 0
         try:
             if not read_only:
@@ -130,7 +132,8 @@ class SqliteFile(SqliteLister, Summer):
             raise
         finally:
             self._depth = 0
-            self._numbers.clear()
+            for known in (self._numbers, self._absent, self._unmarked):  # Another process may write now.
+                known.clear()
 
     if not TYPE_CHECKING:  # Who checks types knows all methods of the store.
 

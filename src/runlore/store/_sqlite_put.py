@@ -15,12 +15,13 @@ from ..adapters import Facts
 from ..errors import StoreError
 from ..model import SCHEMA_VERSION, format_time
 from ..timeline import Tally, merge
-from . import Batch, Piece, Put, Segment
+from . import Batch, Kept, Piece, Put, Segment
 from ._sql import values_for
 from ._sql_calls import INTO_CALLS
 from ._sql_put import INTO_EVENTS, Writer, absolute
 from ._sql_sources import columns_of
 from ._sqlite_read import SqliteReader
+from .calls import hash_of
 from .pieces import PARENT, SEQ, outside
 
 INDEX_CHARS = 1024 * 1024
@@ -40,6 +41,10 @@ class SqliteWriter(SqliteReader, Writer):
     _index_chars = 0
     _fresh: int | None = None
     """The session that was just made. That there is nothing in it need not be asked."""
+    _unmarked: set[int]
+    """Sessions that were made in the open transaction: none of their calls is marked yet. To look at all of these takes 10 ms."""
+    _absent: set[int]
+    """Calls that were just asked for and are not there. A sync asks for all that it is about to put."""
     _made: dict[int, Piece]
     """The sessions that were made by the put that goes on, with all that is in them."""
 
@@ -73,6 +78,7 @@ class SqliteWriter(SqliteReader, Writer):
             ),
         )  # fmt: skip
         self._fresh = self.db.last_insert_rowid()
+        self._unmarked.add(self._fresh)
         return self._fresh
 
     def _blocks(self, session: int, source: int, *, fresh: bool) -> list[int]:
@@ -142,6 +148,22 @@ class SqliteWriter(SqliteReader, Writer):
         else:
             others += sorted((h, session, absolute(row[SEQ], blocks)) for h, row in zip(piece.natives, rows, strict=True) if h)
         self._insert("insert or ignore into natives", others)
+
+    def calls(self, hashes: Sequence[int]) -> list[Kept]:
+        found = super().calls(hashes)
+        self._absent.clear()
+        if self.db.in_transaction:
+            self._absent.update(hashes)
+            self._absent.difference_update(hash_of(kept.call) for kept in found)
+        return found
+
+    def _there(self, hashes: Sequence[int]) -> dict[int, int]:
+        there = super()._there([h for h in hashes if h not in self._absent])
+        self._absent.clear()
+        return there
+
+    def _may_be_marked(self, session: int) -> bool:
+        return session not in self._unmarked
 
     def _put_call_rows(self, rows: list[list[Any]], there: Container[int]) -> None:
         # Nearly all are new. What is to be done with an old one is 2 KB of SQL, which apsw compares for each row.
