@@ -420,6 +420,39 @@ def test_an_event_that_comes_back_is_no_longer_gone(store: Store, sync: Callable
     assert store.record_of("toy:s1", 1) == (str(root / "s1.jsonl"), 1)
 
 
+@pytest.mark.parametrize("left", [line(id="a", text="one"), b""], ids=["shorter", "empty"])
+def test_an_event_that_comes_back_to_a_file_that_shrank_is_no_longer_gone(
+    store: Store, sync: Callable[..., pipeline.Report], root: Path, left: bytes
+) -> None:
+    """As when a sync comes while an agent writes its file anew."""
+    append(root / "s1.jsonl", line(id="a", text="one"), line(id="b", text="two"), line(id="c", text="three"))
+    sync()
+    (root / "s1.jsonl").write_bytes(left)
+    sync()
+    assert [e.is_gone for e in store.events("toy:s1")] == [not left, True, True]
+    append(root / "s1.jsonl", line(id="x", text="new"), line(id="c", text="three"))
+    sync()
+    assert [(e.native_id, e.is_gone) for e in store.events("toy:s1")] == [("a", not left), ("b", True), ("c", False), ("x", False)]
+    assert store.record_of("toy:s1", 2) == (str(root / "s1.jsonl"), 2 if left else 1)
+
+
+def test_a_file_that_shrank_and_was_derived_again_can_grow(
+    store: Store, sync: Callable[..., pipeline.Report], root: Path, toy: Toy
+) -> None:
+    append(root / "s1.jsonl", line(id="a", text="one"), line(id="b", text="two"), line(id="c", text="three"))
+    sync()
+    (root / "s1.jsonl").write_bytes(line(id="a", text="one"))
+    sync()
+    toy.version = 2
+    sync()
+    append(root / "s1.jsonl", line(id="d", text="four"), line(id="e", text="five"))
+    assert sync().found == {"grown": 1}
+    assert [(e.native_id, e.is_gone) for e in store.events("toy:s1")] == [
+        ("a", False), ("b", True), ("c", True), ("d", False), ("e", False),
+    ]  # fmt: skip
+    assert list(store.bodies("toy:s1").values()) == ["one", "two", "three", "four", "five"]
+
+
 def test_sources_that_were_not_looked_for_are_not_missing(store: Store, sync: Callable[..., pipeline.Report], root: Path) -> None:
     append(root / "s1.jsonl", line(id="a"))
     sync()

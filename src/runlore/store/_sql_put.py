@@ -27,6 +27,7 @@ from .pieces import (
     NATIVE_ID,
     OFFSET,
     PARENT,
+    REST,
     SEQ,
     copied,
     native_hash,
@@ -218,7 +219,7 @@ class Writer(Sources, Ledger):
         blocks = self._blocks(session, source, fresh=is_first and again is None and is_anew)
         self._unread -= {session}
         state = None if is_first else self._stream_state(session, blocks)
-        piece = self._set_apart_copies(session, piece, state, done, overtaken)
+        piece = self._set_apart_copies(session, source, piece, state, done, overtaken)
         while piece.rows and piece.rows[-1][SEQ] >= len(blocks) * BLOCK:
             blocks.append(self._add_block(session, source))
         home = blocks[0]
@@ -300,7 +301,9 @@ class Writer(Sources, Ledger):
             )
 
     # ── copies and links ─────────────────────────────────────────────────────────────────────────────────────────────
-    def _set_apart_copies(self, session: int, piece: Piece, state: StreamState | None, done: Put, overtaken: set[tuple[int, int]]) -> Piece:
+    def _set_apart_copies(
+        self, session: int, source: int, piece: Piece, state: StreamState | None, done: Put, overtaken: set[tuple[int, int]]
+    ) -> Piece:
         """Leaves out what this session has already, and turns what happened in another session into references to it."""
         known = self._known(piece.natives)
         for n, original in piece.originals:
@@ -313,6 +316,7 @@ class Writer(Sources, Ledger):
             return piece
         replaced: dict[int, list[Any] | None] = {}
         instead: dict[int, int] = {}
+        there: dict[int, int | None] = {}
         copies = Copies(piece, overtaken, self._rest, self._who)
         for n, (h, row) in enumerate(zip(piece.natives, piece.rows, strict=True)):
             places = known.get(h, [])
@@ -320,10 +324,14 @@ class Writer(Sources, Ledger):
             if own is not None or n in twice:
                 replaced[n] = None
                 instead[row[SEQ]] = piece.rows[twice[n]][SEQ] if own is None else outside(own)
+                if own is not None:
+                    there.setdefault(own, record_of(row))
             elif places and (origin := copies.origin(n, places)) is not None:
                 replaced[n] = with_origin(row, origin)
         if not replaced:
             return piece
+        if there:
+            self._unmark_gone(session, source, there)
         done.copies += len(replaced)
         return rebuild(piece, state, replaced, instead)
 
@@ -426,8 +434,18 @@ class Writer(Sources, Ledger):
             h = numbers.get(row[SEQ])
             if h is not None:
                 flags = row[FLAGS] & ~GONE if h in present else row[FLAGS] | GONE
-                changes.append((flags, with_record(row, present.get(h)), session, row[SEQ]))
+                changes.append((flags, with_record(row[REST], present.get(h)), session, row[SEQ]))
         self.db.executemany("update events set flags = ?, rest = ? where session = ? and seq = ?", changes)
+
+    def _unmark_gone(self, session: int, source: int, there: dict[int, int | None]) -> None:
+        """A source that was found shorter may grow to what it was: what was gone is there again, by number, in these records."""
+        sql = (
+            f"select seq, rest from events where session = ?1 and seq between ?2 and ?3 and flags & {GONE} != 0"
+            f" and seq / {BLOCK} in (select block from streams where session = ?1 and source = ?4)"
+        )
+        gone = self._all(sql, (session, min(there), max(there), source))
+        changes = [(with_record(rest, there[seq]), session, seq) for seq, rest in gone if seq in there]
+        self.db.executemany(f"update events set flags = flags & {~GONE}, rest = ? where session = ? and seq = ?", changes)
 
     def _redacted(self, source: int) -> str:
         (version,) = self._one("select redact_version from sources where number = ?", (source,))
@@ -456,6 +474,7 @@ class Writer(Sources, Ledger):
                 for session, block in streams:
                     gone.append((session, block, *self._gone_from(session, block)))
                     self._take_out(session, block, is_damaged=version == DAMAGED or self._is_evicted(session))
+                    self._again[session].has_gone |= bool(gone[-1][2])
                 self._rewind(source)
                 for batch in batches:
                     if any(rows for _, _, rows, _ in gone):
@@ -561,9 +580,13 @@ class Again:
         self.taken: set[int] = set()
         """The numbers that were given again: an event and what it is a copy of may have had the same."""
         self.fresh: int | None = None
+        self.has_gone = False
+        """Some events are not in the source any more and keep their numbers, to which counting would come when it grows."""
 
     def fits(self, piece: Piece, blocks: list[int]) -> bool:
         """Whether counting on gives every event the number it had, and what is new one that nothing had."""
+        if self.has_gone:
+            return False
         numbers = ((h, absolute(row[SEQ], blocks)) for h, row in zip(piece.natives, piece.rows, strict=True))
         return all(number > self.last if h not in self.numbers else number == self.numbers[h] for h, number in numbers)
 

@@ -197,9 +197,9 @@ def cut_down(row: list[Any]) -> None:
     row[REST] = _encode_rest(msgspec.structs.replace(rest, native=native, record=None, usage=None, tokens=0, model=None, git_branch=None))
 
 
-def with_record(row: Sequence[Any], record: int | None) -> bytes:
+def with_record(rest: bytes, record: int | None) -> bytes:
     """The rest of a row whose native record has another number now."""
-    return _encode_rest(msgspec.structs.replace(_decode_rest(row[REST]), record=record))
+    return _encode_rest(msgspec.structs.replace(_decode_rest(rest), record=record))
 
 
 def copied(rest: bytes) -> tuple[str | None, int | None]:
