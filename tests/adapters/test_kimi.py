@@ -245,6 +245,24 @@ def test_a_subagent_that_began_after_files_were_looked_for_is_told_by_its_own_lo
     assert [event.summary for event in told.events if event.is_sidechain] == ["Count the lines", "Twelve lines.", "99 tokens in, 9 out"]
 
 
+def test_a_subagent_whose_log_may_still_come_is_not_told_yet(tmp_path: Path) -> None:
+    shutil.copytree(case("cli"), tmp_path / "root")
+    path = next(path for path in (tmp_path / "root").rglob("wire.jsonl") if f"kimi:{path.parent.name}" == CLI)
+    shutil.rmtree(path.parent / "subagents")
+    log = path.read_text().splitlines()
+    first = next(n for n, text in enumerate(log) if '"agent_id"' in text)
+    path.write_text("\n".join(log[: first + 1]).replace("1780000006.9", f"{time.time()}") + "\n")
+
+    def told() -> list[str | None]:
+        (source,) = [source for source in ADAPTER.discover(tmp_path / "root") if source.path == str(path)]
+        found = ADAPTER.normalize(source, ADAPTER.read(source, None), None)
+        return [event.native for event in found.events][-2:]
+
+    assert told() == ["ToolCall", "StatusUpdate"]
+    path.write_text("\n".join(log[: first + 1]) + "\n")
+    assert told() == ["StatusUpdate", "TurnBegin"], "after a minute it has none"
+
+
 def test_what_is_derived_again_without_its_files_is_told_once(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(case("cli"), tmp_path / "root")
     sync(store, tmp_path / "root")
@@ -254,6 +272,27 @@ def test_what_is_derived_again_without_its_files_is_told_once(store: Store, tmp_
     monkeypatch.setattr(ADAPTER, "version", ADAPTER.version + 1)
     assert sync(store, tmp_path / "root").found["outdated"] == 3
     assert [(event.seq, event.summary) for event in store.events(CLI)] == before
+
+
+def test_a_session_that_begins_like_one_that_is_gone_is_another(store: Store, tmp_path: Path) -> None:
+    """Every log has the same name, and the same first line; the program deletes one to which nothing came."""
+    first, said = '{"type": "metadata", "protocol_version": "1.10"}\n', OTHER + "\n"
+    for name, text in (("one", first), ("two", first + said)):
+        path = tmp_path / "sessions/w" / name / "wire.jsonl"
+        path.parent.mkdir(parents=True)
+        path.write_text(text)
+        sync(store, tmp_path)
+        path.unlink()
+    assert store.rows("select uid from sessions") == [("kimi:two",)]
+
+
+def test_a_session_that_was_moved_is_the_same(store: Store, tmp_path: Path) -> None:
+    path = tmp_path / "sessions/w/one/wire.jsonl"
+    path.parent.mkdir(parents=True)
+    path.write_text(OTHER + "\n")
+    sync(store, tmp_path)
+    path.parent.parent.rename(tmp_path / "sessions/elsewhere")
+    assert sync(store, tmp_path).found == {"moved": 1, "unchanged": 1}
 
 
 def test_a_session_is_taken_up_by_its_id() -> None:

@@ -11,8 +11,8 @@ from what 1.40 wrote, and from samples of both (protocols 1.1 to 1.10, and 1.4 a
 - The folder of a session of Kimi CLI is told by the MD5 in its path, of those that `kimi.json` lists.
 - Where a message comes between two parts of a call's arguments, the call has only the first. The rest follows, at the latest before
   the step ends: the call is given with all of them.
-- A subagent has a log of its own; its session's log repeats it as `SubagentEvent`, which is told only where the log is missing. Before,
-  it had a context of its own (`context_sub_<n>.jsonl`), which is read where its session has no log.
+- A subagent has a log of its own; its session's log repeats it as `SubagentEvent`, which is told only where the log is missing, and not
+  before it could have come. Before, it had a context of its own (`context_sub_<n>.jsonl`), which is read where its session has no log.
 - `StatusUpdate` and `step.end` tell what a request took, and the counts do not overlap. `usage.record` says the same once more, and is
   counted where no step said it.
 - Kimi Code writes a prompt twice, when it is typed and when it is put into the context.
@@ -27,9 +27,12 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from time import time
 
 import msgspec
 
+from .._hash import blake2b
+from ..errors import ReadError
 from ..model import Session
 from . import Normalized, Position, Record, Source, usual_roots
 from ._jsonl import JsonLines, aged, as_it_is, is_stale, read_small, to_json
@@ -43,6 +46,7 @@ CODE = ("$KIMI_CODE_HOME/sessions", "~/.kimi-code/sessions")
 OTHERS = frozenset({"session_index.jsonl"})
 MOST_AGENTS = 10_000  # Subagents of a session.
 STALE_S = 600  # A log that has not changed for so long is not being written any more.
+BEGINS_S = 60  # A subagent that has no log after so long gets none.
 MOST_HELD = 200  # Records between the beginning of a call's arguments and their end.
 LONGEST_REST = 8 << 20  # Characters of arguments that are put where they begin.
 ENDS = frozenset({"ToolCall", "StatusUpdate", "StepBegin", "StepInterrupted", "TurnBegin", "TurnEnd", "SteerInput"})
@@ -90,10 +94,24 @@ class Adapter(JsonLines):
             return found[path].size > EMPTY or context is None or not context.size
         return not is_own or os.path.basename(os.path.dirname(folder)) == HOME
 
+    def follows(self, source: Source, since: Position) -> bool:
+        try:
+            now = super().position(source, since.offset, since.records)
+        except ReadError:
+            return False
+        # Positions of before 2026-11-17 do not say whose they are.
+        return since.tail == now.tail and since.head in (_own(source, now.head), now.head)
+
+    def position(self, source: Source, offset: int, records: int) -> Position:
+        """It says whose log it is: all have the same name and begin alike, and one that is new is not one that is gone, moved."""
+        found = super().position(source, offset, records)
+        return msgspec.structs.replace(found, head=_own(source, found.head))
+
     def read(self, source: Source, since: Position | None) -> Iterator[Record]:
+        agents = frozenset(_agents(folder_of(source.path)))  # Before they are told: none that is waited for is told by then.
         if since is not None:  # What is told about a session changes with it.
             yield from self.beside(source)
-        yield from _whole_calls(super().read(source, since), is_stale(source, STALE_S))
+        yield from _whole_calls(_settled(super().read(source, since), agents), is_stale(source, STALE_S))
 
     def beside(self, source: Source) -> Iterable[Record]:
         """What is told about a session, where its project is, and which subagents have a log: what the session repeats of them is not told.
@@ -132,6 +150,29 @@ class Adapter(JsonLines):
 
 
 adapter = Adapter()
+
+
+def _own(source: Source, head: bytes) -> bytes:
+    return blake2b(repr(place(source.path)).encode("utf-8", "replace") + head, digest_size=16).digest()
+
+
+def _settled(records: Iterable[Record], agents: frozenset[str]) -> Iterator[Record]:
+    """The records up to one that repeats what a subagent does whose log may still come: told by both, it would be counted twice."""
+    for record in records:
+        if record.aside is None and b'"SubagentEvent"' in record.data[:200] and _is_early(record.data, agents):
+            return
+        yield record
+
+
+def _is_early(line: bytes, agents: frozenset[str]) -> bool:
+    try:
+        value = msgspec.json.decode(line)
+        agent, seconds = value["message"]["payload"]["agent_id"], value["timestamp"]
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, KeyError, TypeError):
+        return False
+    if not isinstance(agent, str) or not agent or isinstance(seconds, bool) or not isinstance(seconds, int | float):
+        return False
+    return agent not in agents and abs(time() - seconds) < BEGINS_S
 
 
 def _whole_calls(records: Iterable[Record], is_stale: bool) -> Iterator[Record]:
