@@ -65,8 +65,9 @@ class Growing(JsonLines):
     """The same for an agent whose files must be read as a whole to be understood, and grow all the same: as long as the records that
     were read are still what they were, only those that follow are read on."""
 
-    _held: tuple[tuple[str, int, int], list[Record], list[bytes]] | None = None
-    """What the last source holds: whether it goes on, what is new, and up to where are asked one after another."""
+    _held: tuple[tuple[str, int, int], list[Record], list[bytes], list[bytes]] | None = None
+    """What the last source holds, and the hashes of its records: whether it goes on, what is new, and up to where are asked one after
+    another."""
 
     def whole(self, source: Source) -> tuple[list[Record], list[bytes]]:
         """What is told beside the records of a source, and all that is finished of these, as JSON. Raises ReadError or OSError."""
@@ -74,38 +75,37 @@ class Growing(JsonLines):
 
     def follows(self, source: Source, since: Position) -> bool:
         try:
-            _, records = self._whole(source)
+            _, _, hashes = self._whole(source)
         except ReadError:
             return False
-        return len(records) >= since.records and (since.head, since.tail) == _outline(records[: since.records])
+        return len(hashes) >= since.records and (since.head, since.tail) == _outline(hashes[: since.records])
 
     def position(self, source: Source, offset: int, records: int) -> Position:
-        head, tail = _outline(self._whole(source)[1][:records])
+        head, tail = _outline(self._whole(source)[2][:records])
         return Position(offset=offset, head=head, tail=tail, records=records)
 
     def read(self, source: Source, since: Position | None) -> Iterator[Record]:
-        asides, records = self._whole(source)
+        asides, records, _ = self._whole(source)
         first = since.records if since else 0
         if len(records) > first or since:
             yield from asides
         yield from (Record(data, n, None, None, n + 1) for n, data in enumerate(records[first:], first))
 
-    def _whole(self, source: Source) -> tuple[list[Record], list[bytes]]:
+    def _whole(self, source: Source) -> tuple[list[Record], list[bytes], list[bytes]]:
         key = source.path, source.size, source.mtime_ns  # As it was found: a database is newer than its file when its log is.
         if self._held is None or self._held[0] != key:
             try:
-                self._held = key, *self.whole(source)
+                asides, records = self.whole(source)
+                self._held = key, asides, records, [blake2b(record, digest_size=16).digest() for record in records]
             except OSError as error:
                 raise ReadError(source.path, reason_of(error)) from error
         return self._held[1:]
 
 
-def _outline(records: Sequence[bytes]) -> tuple[bytes, bytes]:
-    """What tells whether these are still the same records: the first, and all of them."""
-    whole = blake2b(digest_size=16)
-    for record in records:
-        whole.update(blake2b(record, digest_size=16).digest())
-    return blake2b(records[0] if records else b"", digest_size=16).digest(), whole.digest()
+def _outline(hashes: Sequence[bytes]) -> tuple[bytes, bytes]:
+    """What tells whether records of these hashes are still the same: the first, and all of them."""
+    first = hashes[0] if hashes else blake2b(digest_size=16).digest()
+    return first, blake2b(b"".join(hashes), digest_size=16).digest()
 
 
 def load_document(path: str) -> Any:

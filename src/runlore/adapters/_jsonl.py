@@ -30,6 +30,7 @@ from . import Position, Record, Source, usual_roots
 CHUNK = 1 << 18  # Stays in the processor's cache; larger reads are slower by a tenth.
 LONGEST = 64 << 20  # A longer line is no record of a conversation; it is named, not kept.
 KEPT = 64 << 10  # What is kept of one: enough to see what it was.
+SMALL = 16 << 10  # Bytes that are read at once of a file that is not long.
 SAMPLE = 4 << 10  # How much of the head and of the tail says whether a file is still the same.
 
 
@@ -153,10 +154,19 @@ _AS_IT_IS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK
 def read_small(path: str, limit: int) -> bytes | None:
     """The content of a regular file of at most so many bytes; None for anything else, and for a link."""
     try:
-        with os.fdopen(os.open(path, _AS_IT_IS), "rb") as file:
-            data = read_up_to(limit + 1, file)
+        handle = os.open(path, _AS_IT_IS)
     except OSError:
         return None
+    try:
+        data = os.read(handle, SMALL)
+        if more := os.read(handle, SMALL):  # Seldom: and to make a file of a handle takes longer than to read a small one.
+            data += more
+            with os.fdopen(handle, "rb", closefd=False) as file:
+                data += read_up_to(max(1, limit + 1 - len(data)), file)
+    except OSError:
+        return None
+    finally:
+        os.close(handle)
     return data if len(data) <= limit else None
 
 

@@ -34,7 +34,7 @@ def records(folder: str, is_stale: bool) -> list[Item]:
     found: list[tuple[str, Any]] = []
     written: dict[int, float] = {}
     for entry in sorted(files_of(folder), key=lambda entry: entry.path):
-        name = os.path.relpath(entry.path, folder).replace(os.sep, "/")
+        name = entry.path[len(folder) + 1 :].replace(os.sep, "/")
         values = list(_values(entry.path, name))
         found += [(name, value) for value in values]
         if name.startswith(f"{TALK}/parts/") and values and (seq := pick(values[0], "seq", of=int)) is not None:
@@ -43,11 +43,13 @@ def records(folder: str, is_stale: bool) -> list[Item]:
     about = next((value for name, value in found if name == "meta.json" and isinstance(value, dict)), {})
     events = [value for name, value in found if name == EVENTS]
     talks = _talks(found, is_stale)
-    told = {(node, id_) for node, parts in talks.items() for part in parts for id_ in _calls(part)}
-    answered = {(node, pick(part, "tool_use_id", of=str)) for node, parts in talks.items() for part in parts}
     is_flat = bool(events) or "" in talks
-    has_turns = any(pick(event, "type", of=str) == TURN for event in events)
-    steps = [_untold(value, told, answered, is_flat, has_turns) for name, value in found if name == "logs/tool_logs.jsonl"]
+    steps = [value for name, value in found if name == "logs/tool_logs.jsonl"]
+    if steps:
+        told = {(node, id_) for node, parts in talks.items() for part in parts for id_ in _calls(part)}
+        answered = {(node, pick(part, "tool_use_id", of=str)) for node, parts in talks.items() for part in parts}
+        has_turns = any(pick(event, "type", of=str) == TURN for event in events)
+        steps = [_untold(step, told, answered, is_flat, has_turns) for step in steps]
     nodes = [value for name, value in found if name == "logs/details.jsonl"]
     checkpoints = [value for name, value in found if name.startswith("checkpoints/cp_")]
     items: list[Item] = [{"session": about, "at": utc(pick(about, "created_at", of=str))}] if about else []
@@ -117,8 +119,10 @@ def _talks(found: Iterable[tuple[str, Any]], is_stale: bool) -> dict[str, list[I
     """The messages of each node in their order; those of a session without nodes are of one that has no name."""
     talks: dict[str, list[Item]] = {}
     for name, value in found:
-        first, *folders, kind, _ = name.split("/") if name.count("/") > 1 else ("", "", "")
-        if first != TALK or kind not in ("parts", "partials") or len(folders) > 1 or not isinstance(value, dict):
+        if not name.startswith(f"{TALK}/") or name.count("/") < 2:
+            continue
+        _, *folders, kind, _ = name.split("/")
+        if kind not in ("parts", "partials") or len(folders) > 1 or not isinstance(value, dict):
             continue
         if kind == "parts" or is_stale:
             talks.setdefault("".join(folders), []).append({**value, "is_partial": True} if kind == "partials" else value)
@@ -130,8 +134,10 @@ def _talks(found: Iterable[tuple[str, Any]], is_stale: bool) -> dict[str, list[I
 def _prompts(found: Iterable[tuple[str, Any]]) -> Iterator[Item]:
     """What each node was told to begin with."""
     for name, value in found:
-        first, *folders, file = name.split("/") if "/" in name else ("", "")
-        if first == TALK and file == "meta.json" and isinstance(value, dict) and "system_prompt" in value:
+        if not name.endswith("/meta.json"):
+            continue
+        first, *folders, _ = name.split("/")
+        if first == TALK and isinstance(value, dict) and "system_prompt" in value:
             yield {"prompt": value, "node": "/".join(folders)}
 
 
@@ -202,7 +208,7 @@ def _as_it_came(events: list[Any], parts: list[Item], written: dict[int, float])
         all_.append((at, False, part))
     at = 0.0
     for event in events:
-        at = max(at, _seconds(utc(pick(event, "timestamp", of=str))))
+        at = max(at, _seconds(pick(event, "timestamp", of=str)))
         all_.append((at, True, event))
     told, answered = set[str](), set[str]()
     for _, is_event, item in sorted(all_, key=lambda one: one[:2]):
@@ -224,8 +230,11 @@ def _as_it_came(events: list[Any], parts: list[Item], written: dict[int, float])
         yield {"event": item, "at": utc(pick(item, "timestamp", of=str))}
 
 
-def _seconds(moment: str | None) -> float:
-    return datetime.fromisoformat(moment).timestamp() if moment else 0.0
+def _seconds(text: str | None) -> float:
+    try:
+        return datetime.fromisoformat(text).timestamp() if text else 0.0
+    except (ValueError, OverflowError, OSError):
+        return 0.0
 
 
 def _mtime(entry: os.DirEntry[str]) -> float:
