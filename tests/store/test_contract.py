@@ -213,6 +213,17 @@ def test_a_rewritten_source_adds_what_is_new_and_marks_what_is_gone(store: Store
     assert [(e.native_id, e.parent_seq) for e in store.events("toy:s1")][-1] == ("d", BLOCK + 1)
 
 
+def test_a_source_that_shrank_and_is_derived_again_grows_to_what_it_was(store: Store, agent: Agent) -> None:
+    agent.put(line(id="a", text="one"), line(id="b", text="two"), line(id="c", text="three"))
+    agent.file.write_bytes(line(id="a", text="one"))
+    store.rewrite(agent.number, agent.fresh())
+    store.rederive(agent.number, agent.fresh())
+    agent.put(line(id="d", text="four"), line(id="c", text="three"))
+    events = store.events("toy:s1")
+    assert [(e.native_id, e.is_gone) for e in events] == [("a", False), ("b", True), ("c", False), ("d", False)]
+    assert list(store.bodies("toy:s1").values()) == ["one", "two", "three", "four"]
+
+
 def test_a_newer_adapter_replaces_the_events_and_keeps_their_numbers(store: Store, agent: Agent) -> None:
     agent.put(line(id="a", text="one"), line(id="b", up="a", text="two"))
     agent.adapter.shout = True
