@@ -275,7 +275,7 @@ def test_what_is_derived_again_without_its_files_is_told_once(store: Store, tmp_
 
 
 def test_a_session_that_begins_like_one_that_is_gone_is_another(store: Store, tmp_path: Path) -> None:
-    """Every log has the same name, and the same first line; the program deletes one to which nothing came."""
+    """Every log has the same name, and the same first line, and one to which nothing came may be gone the next time."""
     first, said = '{"type": "metadata", "protocol_version": "1.10"}\n', OTHER + "\n"
     for name, text in (("one", first), ("two", first + said)):
         path = tmp_path / "sessions/w" / name / "wire.jsonl"
