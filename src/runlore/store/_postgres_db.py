@@ -49,8 +49,9 @@ OPTIONS: dict[str, Any] = dict(
     tcp_user_timeout=60_000,  # also by who is sending something to it.
 )  # fmt: skip
 
-FEW = 16
-"""So many rows are inserted one by one, all tables in one round trip; more of them by COPY, which takes one for each table."""
+FEW, FEWEST = 16, 2
+"""When so many rows wait, they are inserted one by one, all tables in one round trip. When there are more, only those of a table that has
+no more than so many: COPY takes a round trip for each table, and client and server as long as two or three such statements."""
 
 MANY = 100
 """So many times a statement waits with others; for more of them it does not."""
@@ -239,9 +240,10 @@ class Database:
         """Makes what is to be sent of the rows that wait. Raises OverflowError or UnicodeError when their columns cannot hold them."""
         waiting, self._rows = self._rows, {}
         self.packed += bool(waiting)
+        most = FEW if sum(map(len, waiting.values())) <= FEW else FEWEST
         for into, rows in waiting.items():
             parts = pack_rows(rows, self._types_of(into))
-            if len(rows) > FEW:
+            if len(rows) > most:
                 self._many.append((into, parts))
             else:
                 self._few += [(f"insert into {into} values (%s{', %s' * (len(row) - 1)})", row) for row in rows]
