@@ -348,13 +348,18 @@ def test_who_is_interrupted_while_rows_are_sent_can_go_on(store: PostgresStore, 
     assert store.tombstones() == set()
 
 
-def test_who_is_interrupted_in_the_middle_of_a_statement_can_go_on(store: PostgresStore) -> None:
+def test_who_is_interrupted_in_the_middle_of_a_statement_can_go_on_and_so_can_others(store: PostgresStore, server: Server) -> None:
     store.db.begin()
+    (pid,) = store.db.execute("select pg_backend_pid()").fetchone()
     store.db.execute("insert into tombstones values ('toy:s', 'now')")
     store.db.flush()
     store.db._line.pgconn.send_query(b"select pg_sleep(60)")  # As a signal leaves it: asked, and not answered.
     store.db.rollback()
     assert store.tombstones() == set()
+    until = time.monotonic() + 20
+    while server.execute(f"select 1 from pg_stat_activity where pid = {pid} and state = 'active'"):
+        assert time.monotonic() < until, "the server is still at what nobody waits for"
+        time.sleep(0.05)
 
 
 def test_what_is_taken_back_is_not_sent_to_its_end(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:

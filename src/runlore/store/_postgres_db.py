@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -58,6 +58,9 @@ MANY = 100
 
 SWITCH_S = 0.0005
 """How long who sends rows waits for who makes the next ones: a socket takes a tenth of a megabyte at a time."""
+
+CANCEL_S = 2
+"""How long a server may take to be told that nobody waits for its answer."""
 
 START_S = 0.1
 """How long a thread that was started may take until it runs."""
@@ -332,9 +335,16 @@ class Database:
         if self._has_begun and not self._line.closed:
             try:
                 self._run("rollback", ())
-            except StoreError:  # Interrupted in the middle of a statement, it cannot be said. The server undoes what it hears no more of.
-                self._line.close()
+            except StoreError:  # Interrupted in the middle of a statement, it cannot be said: the server is told to leave off.
+                self._abandon()
         self._end()
+
+    def _abandon(self) -> None:
+        """Closes a connection on which the server may be at something. It would go on with it to the end, and nobody could write before:
+        that who asked has left, it notices when it answers."""
+        with suppress(psycopg.Error):
+            self._line.cancel_safe(timeout=CANCEL_S)
+        self._line.close()
 
     def _end(self) -> None:
         if self._has_begun and self._share is not None:

@@ -46,7 +46,7 @@ _MERGE = (
 
 _OLDER = (
     "select 1 from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
-    " and backend_xmin is not null and age(backend_xmin) > age(?::text::xid) limit 1"
+    " and greatest(age(backend_xmin), age(backend_xid)) > age(?::text::xid) limit 1"
 )
 """Whether another transaction here sees what was there before this one."""
 
