@@ -145,7 +145,7 @@ def cost(call: Call, rates: Rates | None) -> Price:
     if rates is None:
         return UNPRICED
     rate, above, notes = _applicable(call, rates)
-    # The sum of `parts`. Making these would take half of what pricing a call does.
+    # The sum of `parts`. Making these would take a third of what pricing a call does.
     usd = (
         call.input_tokens * rate.input
         + call.output_tokens * rate.output

@@ -203,8 +203,8 @@ class SqliteWriter(SqliteReader, Writer):
         self.db.executemany("delete from segments where id = ?", ids)
 
     def _fold_put(self, source: int, batch: Batch, uids: set[str]) -> None:
-        # Nearly always all that the source tells of was made just now: then it need not be read and taken apart again, which takes twice
-        # as long, and it is known when that was.
+        # Nearly always all that the source tells of was made just now: then it need not be read and taken apart again, which takes four
+        # times as long, and it is known when that was.
         made, file = self._made, batch.source
         (streams,) = self._one("select count(*) from streams where source = ?", (source,))
         if streams != len(made) or batch.is_gone:
