@@ -41,6 +41,9 @@ from .timeline import PAUSE, Tally
 BATCH_BYTES = 8 * 1024 * 1024
 """How much of a source is taken at a time. Memory is a small multiple of it in each process; a larger one is not faster."""
 
+CYCLES_BYTES = 2 * 1024 * 1024
+"""After so much, cycles are looked for. After each of many small sources it took 1 % of the time."""
+
 CALL_WORDS = ("provider", "model", "tier", "region", "request_id")
 """What a call says in words, but for what it is known by."""
 
@@ -124,11 +127,11 @@ class Preparer:
             self.redactor = Redactor(load_key(Path(setting.key_path)), rules_from_config(setting.rules))
         self.redact_version = self.redactor.version if self.redactor else ""
         self._uncollected = 0
-        """Bytes of the parts since cycles were looked for last: after each of many small ones it took 1 % of the time."""
+        """Bytes of the parts since cycles were looked for last."""
 
     def prepare(self, job: Job) -> Result:
         """Takes the next part of the source. A source that cannot be read is a result too, not an exception."""
-        if self._uncollected >= BATCH_BYTES // 4:
+        if self._uncollected >= CYCLES_BYTES:
             gc.collect(0)  # A sync looks for no cycles: those of the parts before hold all that was made of them.
             self._uncollected = 0
         since = job.since or Position(offset=0)

@@ -21,7 +21,8 @@ from ._postgres_read import PostgresReader, Seen
 from ._postgres_words import rows_of
 from ._sql import plain, without_nul
 from ._sql_calls import CALL_COLUMNS
-from ._sql_put import Writer, absolute
+from ._sql_put import Writer
+from .numbering import absolute
 from .pieces import KIND, NATIVE_ID, OFFSET, PARENT, SEQ, SUMMARY, TOOL, TS, bodies_of, clean_facts, hidden_id, outside
 
 MONTHS = 1 << 12

@@ -19,6 +19,7 @@ from ._sql import values_for
 from ._sql_calls import Ledger
 from ._sql_sources import Sources
 from .copies import Copies
+from .numbering import Again, absolute, numbers_of
 from .pieces import (
     ASIDE,
     CUT,
@@ -234,7 +235,7 @@ class Writer(Sources, Ledger):
         self._link(session, source, piece, blocks)
         self._write(session, home, piece, blocks)
         if batch.calls:  # What the session has already was taken out above, so that each of these is the only one of its hash.
-            self._placed[piece.session_uid] = dict(zip(piece.natives, _numbers(piece, blocks), strict=True))
+            self._placed[piece.session_uid] = dict(zip(piece.natives, numbers_of(piece, blocks), strict=True))
         done.events += len(piece.rows)
         done.sessions.add(piece.session_uid)
         return True
@@ -568,38 +569,6 @@ class Writer(Sources, Ledger):
 
 class Short(Exception):
     """What was to come back did not come as a whole."""
-
-
-class Again:
-    """A session that is being derived again: the numbers its native ids had, and the block for those that had none."""
-
-    def __init__(self) -> None:
-        self.numbers: dict[int, int] = {}
-        self.last = -1
-        """The highest number that was ever given: what comes behind it is new."""
-        self.taken: set[int] = set()
-        """The numbers that were given again: an event and what it is a copy of may have had the same."""
-        self.fresh: int | None = None
-        self.has_gone = False
-        """Some events are not in the source any more and keep their numbers, to which counting would come when it grows."""
-
-    def fits(self, piece: Piece, blocks: list[int]) -> bool:
-        """Whether counting on gives every event the number it had, and what is new one that nothing had."""
-        if self.has_gone:
-            return False
-        numbers = ((h, absolute(row[SEQ], blocks)) for h, row in zip(piece.natives, piece.rows, strict=True))
-        return all(number > self.last if h not in self.numbers else number == self.numbers[h] for h, number in numbers)
-
-
-def _numbers(piece: Piece, blocks: list[int]) -> list[int]:
-    """Those of its events in the session."""
-    if blocks == [0]:  # As nearly always.
-        return [row[SEQ] for row in piece.rows]
-    return [absolute(row[SEQ], blocks) for row in piece.rows]
-
-
-def absolute(seq: int, blocks: list[int]) -> int:
-    return blocks[seq // BLOCK] * BLOCK + seq % BLOCK
 
 
 def add(total: Put, more: Put) -> None:

@@ -18,10 +18,11 @@ from ..timeline import Tally, merge
 from . import Batch, Kept, Piece, Put, Segment
 from ._sql import values_for
 from ._sql_calls import INTO_CALLS
-from ._sql_put import INTO_EVENTS, Writer, absolute
+from ._sql_put import INTO_EVENTS, Writer
 from ._sql_sources import columns_of
 from ._sqlite_read import SqliteReader
 from .calls import hash_of
+from .numbering import absolute
 from .pieces import PARENT, SEQ, outside
 
 INDEX_CHARS = 1024 * 1024

@@ -24,8 +24,9 @@ from ._postgres_copy import PostgresTaker
 from ._postgres_db import PATIENCE_S, Database, array
 from ._postgres_read import Seen
 from ._sql import migrations
-from ._sql_put import OVERTAKEN_AND_KEPT, Again
+from ._sql_put import OVERTAKEN_AND_KEPT
 from ._sql_retain import Evictor
+from .numbering import Again
 from .pieces import Cleaner
 
 MIGRATIONS = Path(__file__).parent / "migrations" / "postgres"
