@@ -4,6 +4,7 @@ is in it is there in Python too, and slower."""
 from __future__ import annotations
 
 import shutil
+import sys
 import sysconfig
 import tempfile
 from pathlib import Path
@@ -19,16 +20,30 @@ ABI = "0x030B0000"
 class SpeedHook(BuildHookInterface[Any]):
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         package = Path(self.root) / PACKAGE
-        for old in (*package.glob("_speed*.so"), *package.glob("_speed*.pyd")):
-            old.unlink()  # What cannot be compiled anew is not left from before.
         try:
+            for old in (*package.glob("_speed*.so"), *package.glob("_speed*.pyd")):
+                old.unlink()  # What cannot be compiled anew is not left from before.
+            if sys.implementation.name != "cpython":
+                raise NotImplementedError(f"not for {sys.implementation.name}")
             made = compiled(package / "_speed.c", package)
         except Exception as error:  # A compiler can fail in any way, and must not keep anybody from installing.
             self.app.display_warning(f"runlore is installed without its compiled part: {error}")
             return
-        build_data["artifacts"].append(str(PACKAGE / made.name))
+        build_data["artifacts"].append((PACKAGE / made.name).as_posix())
         build_data["pure_python"] = False
-        build_data["tag"] = f"cp311-abi3-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"
+        build_data["tag"] = f"cp311-abi3-{platform()}"
+
+
+def platform() -> str:
+    """What this machine is called in the name of a wheel, as hatchling has it: what Python calls it, pip does not always take."""
+    from packaging.tags import sys_tags
+
+    name = next(tag.platform for tag in sys_tags() if "manylinux" not in tag.platform and "musllinux" not in tag.platform)
+    if sys.platform == "darwin":
+        from hatchling.builders.macos import process_macos_plat_tag
+
+        return process_macos_plat_tag(name, compat=False)
+    return name
 
 
 def compiled(source: Path, folder: Path) -> Path:

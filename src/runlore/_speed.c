@@ -66,7 +66,7 @@ static int add(Words *words, const unsigned char *text, size_t size, const unsig
     uint64_t head = head_of(text, size, end), mixed = (head ^ size) * 0x9E3779B97F4A7C15u;
     for (size_t i = 8; i < size; i += 8)
         mixed = (mixed ^ mixed >> 29 ^ head_of(text + i, size - i, end)) * 0x9E3779B97F4A7C15u;
-    uint32_t hash = (uint32_t)(mixed >> 32);
+    uint32_t hash = (uint32_t)(mixed >> 32 ^ mixed >> 52); /* The lowest bits choose the slot, the highest are mixed best. */
     if (words->count * 2 >= words->room && make_room(words) < 0)
         return -1;
     size_t at = hash & (words->room - 1);
@@ -108,7 +108,7 @@ static void mark_block(const unsigned char *text, Py_ssize_t size, Py_ssize_t fi
         marks[i - first] = IS_UPPER(text[i]) & (IS_LOWER(text[i - 1]) | (IS_UPPER(text[i + 1]) & IS_LOWER(text[i + 2])));
     if (!first)
         marks[0] = size > 2 && IS_UPPER(text[0]) && IS_UPPER(text[1]) && IS_LOWER(text[2]);
-    for (Py_ssize_t i = last > 1 ? last : 1; i < first + count; i++)
+    for (Py_ssize_t i = last > first ? last : first ? first : 1; i < first + count; i++)
         marks[i - first] = IS_UPPER(text[i]) && IS_LOWER(text[i - 1]);
 }
 

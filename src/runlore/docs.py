@@ -116,7 +116,11 @@ def schema_page() -> str:
         tables.setdefault(str(table), []).append(f"{sql};")
     comments = _table_comments()
     parts = [f"## {table}\n\n{comments.get(table, '')}```sql\n" + "\n".join(sqls) + "\n```" for table, sqls in tables.items()]
-    return _page("Schema", "The tables of the SQLite store. Read them as you like; only runlore writes.", parts)
+    intro = (
+        "The tables of the SQLite store. Read them as you like; only runlore writes. The hash of a segment or of a digest is that of its\n"
+        "packed bytes; of what was stored before format 7, that of what they hold."
+    )
+    return _page("Schema", intro, parts)
 
 
 def _table_comments() -> dict[str, str]:

@@ -167,15 +167,14 @@ class _Sync:
             is_dry = self.report.dry_run
             if not is_dry:
                 stack.enter_context(self.store.sync_lock())
-            found = self.discover()
-            tasks, missing, moved = self.plan(found)
+            tasks, missing, moved = self.plan(self.discover())
             if is_dry:
                 return
             self.note(missing, moved)
             if progress:
                 stack.callback(progress.close)
                 progress.start(len(tasks), self.report.size)
-            self.ingest(tasks, found, workers, progress)
+            self.ingest(tasks, workers, progress)
             self.store.set_domains(self.config.domain)
             self.price()
             self.redact_stored()
@@ -289,25 +288,25 @@ class _Sync:
             self.store.miss_sources(missing, datetime.now(UTC))
 
     # ── what is new, into the store ──────────────────────────────────────────────────────────────────────────────────
-    def ingest(self, tasks: list[Task], found: list[Source], workers: int | None, progress: Progress | None) -> None:
-        """Does the tasks in their order, of all sources that were found. Whatever the number of workers, the store comes out the same."""
+    def ingest(self, tasks: list[Task], workers: int | None, progress: Progress | None) -> None:
+        """Does the tasks in their order. Whatever the number of workers, the store comes out the same."""
         every = Filter(parents_only=False)
         before = self.store.count(every)
         self._do(tasks, workers, progress)
-        self._see_to_copies(found, workers)
+        self._see_to_copies(workers)
         self.report.sessions = len(self.touched)
         self.report.subagents = len(self.touched.difference(self.store.uids(Filter()))) if self.touched else 0
         self.report.new_sessions = self.store.count(every) - before
 
-    def _see_to_copies(self, found: list[Source], workers: int | None) -> None:
+    def _see_to_copies(self, workers: int | None) -> None:
         """What was kept of a copy before its original came is derived again, and then refers to it. This is not reported: nothing
-        that was stored before is news. Nor is it looked for again, while nobody else has anything to do."""
+        that was stored before is news."""
         report, touched = self.report, self.touched
         for _ in range(MOST_ROUNDS):
             if not self.overtaken:
                 break
             self.report, self.touched, self.overtaken = Report(), set(), 0
-            tasks, _, _ = self.plan(found)
+            tasks, _, _ = self.plan(self.discover())
             self._do([task for task in tasks if task.why == "outdated"], workers, None)
             report.problems += [problem for problem in self.report.problems if problem not in report.problems]
         self.report, self.touched = report, touched

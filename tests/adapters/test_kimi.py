@@ -274,6 +274,14 @@ def test_what_is_derived_again_without_its_files_is_told_once(store: Store, tmp_
     assert [(event.seq, event.summary) for event in store.events(CLI)] == before
 
 
+def test_a_time_that_no_float_holds_costs_no_more_than_its_record(tmp_path: Path) -> None:
+    event = '{"timestamp": 1%s, "message": {"type": "SubagentEvent", "payload": {"agent_id": "a1", "event": {}}}}' % ("0" * 400)
+    path = tmp_path / "sessions/w/one/wire.jsonl"
+    path.parent.mkdir(parents=True)
+    path.write_text('{"type": "metadata", "protocol_version": "1.10"}\n' + event + "\n" + OTHER + "\n")
+    assert [len(list(ADAPTER.read(source, None))) for source in ADAPTER.discover(tmp_path / "sessions")] == [3]
+
+
 def test_a_session_that_begins_like_one_that_is_gone_is_another(store: Store, tmp_path: Path) -> None:
     """Every log has the same name, and the same first line, and one to which nothing came may be gone the next time."""
     first, said = '{"type": "metadata", "protocol_version": "1.10"}\n', OTHER + "\n"

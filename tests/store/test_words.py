@@ -40,6 +40,13 @@ def test_long_runs_are_data_and_not_identifiers(camel_parts: CamelParts) -> None
     assert camel_parts(b"x" * 62 + b"Yz") == [b"Yz", b"x" * 62]
 
 
+@pytest.mark.parametrize("size", [*range(4090, 4101), *range(8186, 8197)])
+def test_a_text_of_any_size_is_looked_at_to_its_end(camel_parts: CamelParts, size: int) -> None:
+    assert camel_parts(b" " * (size - 6) + b"endsIn") == [b"In", b"ends"]
+    assert camel_parts(b"x" * (size - 3) + b" aB") == []
+    assert camel_parts(b" " * (size - 1) + b"B") == []
+
+
 def test_many_words_over_many_kilobytes_are_all_seen(camel_parts: CamelParts) -> None:
     words = [
         b"%s%s" % (b"abcdefgh"[: n % 8 + 1], b"".join(b"QRSTUVWXYZ"[int(c) : int(c) + 1].title() + b"u" for c in str(n)))

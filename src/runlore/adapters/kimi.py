@@ -172,7 +172,8 @@ def _is_early(line: bytes, agents: frozenset[str]) -> bool:
         return False
     if not isinstance(agent, str) or not agent or isinstance(seconds, bool) or not isinstance(seconds, int | float):
         return False
-    return agent not in agents and abs(time() - seconds) < BEGINS_S
+    now = time()  # Compared, and not subtracted: no float holds any number that may stand there.
+    return agent not in agents and now - BEGINS_S < seconds < now + BEGINS_S
 
 
 def _whole_calls(records: Iterable[Record], is_stale: bool) -> Iterator[Record]:

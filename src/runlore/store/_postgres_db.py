@@ -332,19 +332,22 @@ class Database:
         if self._sending is not None:
             self._sending.stop()
             self._sending = None  # What went wrong with it does not matter any more.
-        if self._has_begun and not self._line.closed:
-            try:
+        try:
+            if self._has_begun and not self._line.closed:
                 self._run("rollback", ())
-            except StoreError:  # Interrupted in the middle of a statement, it cannot be said: the server is told to leave off.
-                self._abandon()
-        self._end()
+        except StoreError:  # Interrupted in the middle of a statement, it cannot be said: the server is told to leave off.
+            self._abandon()
+        finally:
+            self._end()
 
     def _abandon(self) -> None:
         """Closes a connection on which the server may be at something. It would go on with it to the end, and nobody could write before:
         that who asked has left, it notices when it answers."""
-        with suppress(psycopg.Error):
-            self._line.cancel_safe(timeout=CANCEL_S)
-        self._line.close()
+        try:
+            with suppress(psycopg.Error):
+                self._line.cancel_safe(timeout=CANCEL_S)
+        finally:  # Also when somebody loses patience.
+            self._line.close()
 
     def _end(self) -> None:
         if self._has_begun and self._share is not None:
