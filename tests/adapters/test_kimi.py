@@ -275,7 +275,7 @@ def test_what_is_derived_again_without_its_files_is_told_once(store: Store, tmp_
 
 
 def test_a_time_that_no_float_holds_costs_no_more_than_its_record(tmp_path: Path) -> None:
-    event = '{"timestamp": 1%s, "message": {"type": "SubagentEvent", "payload": {"agent_id": "a1", "event": {}}}}' % ("0" * 400)
+    event = '{"message": {"type": "SubagentEvent", "payload": {"agent_id": "a1", "event": {}}}, "timestamp": 1%s}' % ("0" * 400)
     path = tmp_path / "sessions/w/one/wire.jsonl"
     path.parent.mkdir(parents=True)
     path.write_text('{"type": "metadata", "protocol_version": "1.10"}\n' + event + "\n" + OTHER + "\n")
