@@ -531,6 +531,7 @@ def test_power_waits_for_the_disk_once_for_all_who_wait(tmp_path: Path, monkeypa
     deadline = time.monotonic() + 5
     while len(list(session.records())) < 9 and time.monotonic() < deadline:
         time.sleep(0.005)
+    time.sleep(0.2)  # What can be read has been written, but who wrote it may not know yet.
     gate.set()
     for thread in threads:
         thread.join()
