@@ -1,6 +1,7 @@
 """What the index is given besides the text itself."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,12 +15,13 @@ from runlore.store.words import LONGEST, blank_signs, camel_parts_in_python, cjk
 CamelParts = Callable[[bytes], list[bytes]]
 
 
+def compiled(name: str) -> Any:
+    return getattr(pytest.importorskip("runlore._speed", reason="it was not compiled here"), name)
+
+
 @pytest.fixture(params=["python", "compiled"])
-def camel_parts(request: pytest.FixtureRequest) -> CamelParts:
-    if request.param == "python":
-        return camel_parts_in_python
-    compiled: CamelParts = pytest.importorskip("runlore._speed", reason="it was not compiled here").camel_parts
-    return compiled
+def camel_parts(request: pytest.FixtureRequest) -> Any:
+    return camel_parts_in_python if request.param == "python" else compiled("camel_parts")
 
 
 def test_words_of_mixed_case_are_cut_in_parts(camel_parts: CamelParts) -> None:
@@ -57,8 +59,7 @@ def test_many_words_over_many_kilobytes_are_all_seen(camel_parts: CamelParts) ->
 
 @given(st.lists(st.sampled_from([b"A", b"B", b"a", b"b", b"1", b"2", b" ", b"_", b"\xc3"]), max_size=200).map(b"".join))
 def test_the_compiled_parts_of_words_are_the_same(text: bytes) -> None:
-    speed = pytest.importorskip("runlore._speed", reason="it was not compiled here")
-    assert speed.camel_parts(text) == camel_parts_in_python(text)
+    assert compiled("camel_parts")(text) == camel_parts_in_python(text)
 
 
 def test_runs_of_characters_without_spaces_are_cut_in_pairs() -> None:
@@ -95,11 +96,8 @@ SortWords = Callable[[bytes], tuple[bytes, int, bytes]]
 
 
 @pytest.fixture(params=["python", "compiled"])
-def sort_words(request: pytest.FixtureRequest) -> SortWords:
-    if request.param == "python":
-        return sort_words_in_python
-    compiled: SortWords = pytest.importorskip("runlore._speed", reason="it was not compiled here").sort_words
-    return compiled
+def sort_words(request: pytest.FixtureRequest) -> Any:
+    return sort_words_in_python if request.param == "python" else compiled("sort_words")
 
 
 def test_words_are_sorted_and_told_once(sort_words: SortWords) -> None:
@@ -117,8 +115,7 @@ def test_many_words_are_sorted(sort_words: SortWords) -> None:
 
 @given(st.lists(st.sampled_from([b"a", b"b", b"1", b"aaaaaaaa", b"aaaaaaab", b" ", b"\xc3\xa9"]), max_size=200).map(b"".join))
 def test_words_sorted_by_the_compiled_loop_are_the_same(text: bytes) -> None:
-    speed = pytest.importorskip("runlore._speed", reason="it was not compiled here")
-    assert speed.sort_words(text) == sort_words_in_python(text)
+    assert compiled("sort_words")(text) == sort_words_in_python(text)
 
 
 def test_words_that_a_worker_cut_are_those_that_the_store_would_have() -> None:
