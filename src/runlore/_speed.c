@@ -1,5 +1,6 @@
 /* Loops over bytes that take Python too long. Each stands in Python as well, which is used where this was not compiled, and which says what it
- * is for: `camel_parts` in store/words.py, `sort_words` in store/_postgres_words.py. Both give the same, and tests run over both.
+ * is for: `camel_parts` in store/words.py, `sort_words` in store/_postgres_words.py. Both give the same, and tests run over both. `sieve` only
+ * saves the gate of the redaction work (_sieve.py): without it the gate looks at everything.
  *
  * Keeps to the stable ABI of Python 3.11: what is compiled once is good for every later version. */
 
@@ -233,9 +234,316 @@ done:
     return found;
 }
 
+/* ── where the gate of the redaction could open ───────────────────────────────────────────────────────────────────── */
+
+#define WINDOW 4
+#define BUCKETS 64
+#define IS_ALNUM(c) (IS_UPPER(c) | IS_LOWER(c))
+#define IN_SET(set, c) ((set)[(c) >> 3] >> ((c)&7) & 1)
+
+enum { PLAIN, LED, NAME, TOKEN, AUTH };
+
+typedef struct {
+    uint8_t first[WINDOW], known[WINDOW]; /* Its first bytes, and which bits of them are known: most paths are told apart by these. */
+    uint16_t step;
+    uint8_t count, kind;
+} Path;
+
+typedef struct {
+    uint16_t set;
+    uint8_t least, loops;
+} Step;
+
+typedef struct {
+    uint64_t masks[WINDOW][256];
+    uint64_t anywhere; /* Buckets with paths that may begin in the middle of a word. */
+    const uint16_t *firsts, *listed;
+    const Path *paths;
+    const Step *steps;
+    const uint8_t (*sets)[32];
+    size_t walked, enough; /* Bytes that were looked at from places where the gate could open, and how many make it the gate's turn. */
+} Sieve;
+
+/* Where a match would begin of which the token begins here: with one byte, or with an escape that ends in a letter or digit. */
+static size_t start_of(const unsigned char *text, size_t at) {
+    if (at == 0 || !IS_ALNUM(text[at - 1]))
+        return at ? at - 1 : 0;
+    return at > 1 && text[at - 2] == '\\' ? at - 2 : at > 2 && text[at - 3] == '%' ? at - 3 : at > 5 ? at - 6 : 0;
+}
+
+/* Whether no word is under way here, or what looks like one may be the end of an escape: _rules._START. */
+static int is_start(const unsigned char *text, size_t at) {
+    return at == 0 || !IS_ALNUM(text[at - 1]) || (at > 1 && text[at - 2] == '\\') || (at > 2 && text[at - 3] == '%') ||
+           (at > 5 && text[at - 6] == '\\');
+}
+
+/* What stands between a name and its value, and where a value ends, as _anchored has it for the gate. Each may say yes too often, never no. */
+
+static int is_between(const unsigned char *text, size_t at) {
+    unsigned char c = text[at], before = text[at - 1];
+    switch (c) {
+    case '/':
+        return before == '<' || before == '\\';
+    case ';':
+        return before == '[' || before == ';' || IS_DIGIT(before);
+    case '+':
+        return before == '\n' || before == 'n';
+    case 0xe2: case 0x80: case 0x86: case 0x1b: /* Parts of curly quotes and of an arrow; an escape. */
+        return 1;
+    }
+    return IS_ALNUM(c) || (c >= 0x92 && c <= 0x9f) || (c && strchr(" \t\r\n\"'`\\[]{}()<>:=,|?*-", c));
+}
+
+/* Digits are there as the number of a line, in an escape, or in the code of a colour. `at` is the last of them. */
+static int is_numbering(const unsigned char *text, size_t at, size_t end) {
+    size_t next = at + 1;
+    if (next < end && text[next] == '\\') {
+        while (next < end && text[next] == '\\')
+            next++;
+        return next < end && (text[next] == 't' || text[next] == 'u');
+    }
+    return next < end && (text[next] == 0xe2 || (text[next] && strchr("\t:|m;", text[next])));
+}
+
+/* One of the words of _anchored._FILLING, perhaps with the letters of an escape before it, or no more than such letters. */
+static int is_filling(const unsigned char *word, size_t size) {
+    static const char *const words[] = {"is", "was", "are", "key", "value", "for", "to", "of", "set", "string", "str",
+                                        "type", "with", "user", "the", "this", "your", "my", "basic", "bearer", "token"};
+    if (size <= 3)
+        return 1;
+    for (size_t n = 0; n < sizeof(words) / sizeof(*words); n++) {
+        size_t length = strlen(words[n]), same = 0;
+        while (same < length && length <= size && (word[size - length + same] | 32) == words[n][same])
+            same++;
+        if (same == length)
+            return 1;
+    }
+    return 0;
+}
+
+/* Whether this quote may open a value: _anchored._OPENING. */
+static int is_opening(const unsigned char *text, size_t at) {
+    while (at && text[at - 1] == '\\')
+        at--;
+    for (int n = 0; n < 2 && at && strchr("bruf", text[at - 1]) && text[at - 1]; n++)
+        at--;
+    while (at && text[at - 1] == '\\')
+        at--;
+    return at && text[at - 1] && strchr(":=,( \t>|", text[at - 1]);
+}
+
+/* Whether eight bytes of a value, one of them a digit, or a mark in quotes, can be reached from the end of a name: _anchored.GATE. */
+static int leads_to_value(Sieve *sieve, const unsigned char *text, size_t at, size_t end, int kind) {
+    if (kind == TOKEN && at < end && (text[at] | 32) == 's') { /* Neither `tokens`, unless it is `tokenset` or `tokenstr`, */
+        unsigned char a = at + 2 < end ? text[at + 1] | 32 : 0, b = at + 2 < end ? text[at + 2] | 32 : 0;
+        if (!((a == 'e' && b == 't') || (a == 't' && b == 'r')))
+            return 0;
+    }
+    if (kind == AUTH && at + 1 < end && (text[at] | 32) == 'o' && (text[at + 1] | 32) != 'f') /* nor `author`, unless it is `authof`. */
+        return 0;
+    size_t run = 0;
+    int has_one = 0, is_dashed = 0;
+    for (; at < end && (IS_ALNUM(text[at]) || text[at] == '_' || text[at] == '-'); at++) {
+        is_dashed |= text[at] == '-'; /* The value may begin behind it. */
+        run += is_dashed;
+        has_one |= is_dashed && IS_DIGIT(text[at]);
+        if ((run >= 8 && has_one) || ++sieve->walked > sieve->enough)
+            return 1;
+    }
+    if (at >= end)
+        return 0;
+    if (text[at] == '>')
+        for (size_t i = at + 1; i < end && !(text[i] && strchr("<>\r\n\"", text[i])); i++)
+            if (IS_DIGIT(text[i]) || ++sieve->walked > sieve->enough)
+                return 1;
+    if (!is_between(text, at) && !is_dashed)
+        return 0;
+    /* Up to four words in small letters may come first, or any number of filling words. `is_last`: no other value than this can be reached. */
+    size_t letters = 0, words = 0, escaped_at = 0, escaped_until = 0;
+    int is_quoted = 0, is_plain = 1, is_other = 0, is_last = 0;
+    for (; at < end; at++) {
+        unsigned char c = text[at];
+        if (IS_UPPER(c) || IS_SMALL(c)) {
+            letters++;
+        } else if (letters) {
+            is_other |= !is_filling(text + at - letters, letters);
+            is_plain &= ++words <= 4;
+            letters = 0;
+        }
+        is_plain &= IS_SMALL(c) || (c && strchr(" :\\\"'`", c));
+        is_last |= (is_other && !is_plain) || !is_between(text, at);
+        if (IS_DIGIT(c) && at >= escaped_until && !(at + 1 < end && IS_DIGIT(text[at + 1])))
+            is_last |= !is_numbering(text, at, end);
+        int ends = 0;
+        if (c == '\\') {
+            size_t next = at;
+            while (next < end && text[next] == '\\')
+                next++;
+            unsigned char escaped = next < end ? text[next] : 0;
+            ends = escaped <= ' ' || strchr("\"'`nrtbf", escaped);
+            if (!ends) { /* A comma or a bracket that is escaped ends no value. */
+                run += next - at;
+                escaped_at = next;
+            }
+            if (escaped == 'u') { /* It may be a curly quote. */
+                is_quoted = 1;
+                escaped_until = next + 5;
+            }
+            sieve->walked += next - at;
+            at = next - 1;
+        } else if (c == '"' || c == '\'' || c == '`') {
+            ends = 1;
+        } else if (c <= ' ' || (!is_quoted && at != escaped_at && strchr(",;(){}[]<>=", c))) {
+            ends = 1;
+        } else {
+            is_quoted |= c >= 0x80;
+            has_one |= IS_DIGIT(c) || (is_quoted && strchr("!@#$%^&*~+", c));
+            run++;
+        }
+        if (ends) {
+            if (is_last)
+                return 0;
+            run = 0;
+            has_one = 0;
+            is_quoted = (c == '"' || c == '\'' || c == '`') && is_opening(text, at);
+        }
+        if ((run >= 8 && has_one) || ++sieve->walked > sieve->enough)
+            return 1;
+    }
+    return 0;
+}
+
+static int follows(Sieve *sieve, const Path *path, const unsigned char *text, size_t at, size_t end) {
+    uint32_t here, first, known;
+    memcpy(&here, text + at, WINDOW);
+    memcpy(&first, path->first, WINDOW);
+    memcpy(&known, path->known, WINDOW);
+    if ((here & known) != first)
+        return 0;
+    for (const Step *step = sieve->steps + path->step, *last = step + path->count; step < last; step++) {
+        const uint8_t *set = sieve->sets[step->set];
+        size_t need = at + step->least;
+        if (need > end)
+            return 0;
+        for (; at < need; at++)
+            if (!IN_SET(set, text[at]))
+                return 0;
+        if (step->loops)
+            for (; at < end && IN_SET(set, text[at]); at++)
+                if (++sieve->walked > sieve->enough)
+                    return 1;
+    }
+    return path->kind < NAME || leads_to_value(sieve, text, at, end, path->kind);
+}
+
+enum { NOWHERE = 0, HERE = 1, BEFORE = 2 }; /* Where a match would begin: at the first byte of a path, or with what comes before a token. */
+
+static int opens(Sieve *sieve, uint64_t buckets, const unsigned char *text, size_t at, size_t end) {
+    int where = NOWHERE;
+    for (int bucket = 0; buckets; bucket++, buckets >>= 1) {
+#ifdef __GNUC__
+        bucket += __builtin_ctzll(buckets);
+        buckets >>= __builtin_ctzll(buckets);
+#endif
+        if (buckets & 1)
+            for (const uint16_t *n = sieve->listed + sieve->firsts[bucket]; n < sieve->listed + sieve->firsts[bucket + 1]; n++) {
+                int side = sieve->paths[*n].kind == LED ? BEFORE : HERE;
+                if (!(where & side) && follows(sieve, sieve->paths + *n, text, at, end))
+                    where |= side;
+            }
+    }
+    return where;
+}
+
+/* The buckets of the paths that may begin at each of these places. */
+static inline uint64_t fill(const Sieve *sieve, const unsigned char *text, uint64_t *buckets, size_t count) {
+    uint64_t any = 0;
+    for (size_t i = 0; i < count; i++)
+        any |= buckets[i] =
+            sieve->masks[0][text[i]] & sieve->masks[1][text[i + 1]] & sieve->masks[2][text[i + 2]] & sieve->masks[3][text[i + 3]];
+    return any;
+}
+
+/* The first place in the text, from `from` on, where the gate could open; `end` if there is none. Where names run into each other, as in
+ * `key key key`, each could be followed to the end. Before that takes long, it is left to the gate, which looks at each byte once. */
+static size_t first_place(Sieve *sieve, const unsigned char *text, size_t from, size_t end, int *where) {
+    enum { AT_ONCE = 8, AT_LEAST = 512, FOR_EACH = 16 };
+    uint64_t buckets[AT_ONCE];
+    sieve->walked = 0;
+    for (size_t at = from; at + WINDOW <= end; at += AT_ONCE) {
+        size_t left = end - WINDOW + 1 - at, count = left < AT_ONCE ? left : AT_ONCE;
+        /* A number that the compiler knows is a loop without branches. */
+        if (!(count == AT_ONCE ? fill(sieve, text + at, buckets, AT_ONCE) : fill(sieve, text + at, buckets, count)))
+            continue;
+        for (size_t i = 0; i < count; i++) {
+            if (!buckets[i])
+                continue;
+            uint64_t fitting = is_start(text, at + i) ? buckets[i] : buckets[i] & sieve->anywhere;
+            sieve->enough = AT_LEAST + FOR_EACH * (at - from);
+            if (fitting && (*where = opens(sieve, fitting, text, at + i, end)))
+                return at + i;
+        }
+    }
+    return end;
+}
+
+/* Of texts, by a table of _sieve.py: the number of each in which the gate could open, the first place there that is not before `from`, and where
+ * the match would begin: at the place itself, or before it, and then perhaps at the place as well. */
+static PyObject *sieve(PyObject *self, PyObject *args) {
+    (void)self;
+    const char *parts[6];
+    Py_ssize_t sizes[6], from = 0;
+    PyObject *texts, *found = NULL;
+    if (!PyArg_ParseTuple(args, "(y#y#y#y#y#y#)O|n", &parts[0], &sizes[0], &parts[1], &sizes[1], &parts[2], &sizes[2], &parts[3], &sizes[3],
+                          &parts[4], &sizes[4], &parts[5], &sizes[5], &texts, &from))
+        return NULL;
+    if (from < 0 || !PyList_Check(texts) || sizes[0] != sizeof(uint64_t[WINDOW][256]) || sizes[1] != sizeof(uint16_t[BUCKETS + 1])) {
+        PyErr_SetString(PyExc_ValueError, "not a table and a list");
+        return NULL;
+    }
+    Sieve *made = malloc(sizeof(Sieve));
+    if (!made)
+        return PyErr_NoMemory();
+    memcpy(made->masks, parts[0], sizeof(made->masks));
+    made->firsts = (const uint16_t *)parts[1];
+    made->listed = (const uint16_t *)parts[2];
+    made->paths = (const Path *)parts[3];
+    made->steps = (const Step *)parts[4];
+    made->sets = (const uint8_t(*)[32])parts[5];
+    made->anywhere = 0;
+    for (int bucket = 0; bucket < BUCKETS; bucket++)
+        for (const uint16_t *n = made->listed + made->firsts[bucket]; n < made->listed + made->firsts[bucket + 1]; n++)
+            made->anywhere |= (uint64_t)(made->paths[*n].kind != LED) << bucket;
+    if (!(found = PyList_New(0)))
+        goto done;
+    for (Py_ssize_t n = 0, count = PyList_Size(texts); n < count; n++) {
+        char *data;
+        Py_ssize_t size;
+        if (PyBytes_AsStringAndSize(PyList_GetItem(texts, n), &data, &size) < 0)
+            goto failed;
+        int where = NOWHERE;
+        size_t place = first_place(made, (const unsigned char *)data, (size_t)from, (size_t)size, &where);
+        if (place == (size_t)size)
+            continue;
+        size_t start = where & BEFORE ? start_of((const unsigned char *)data, place) : place;
+        PyObject *one = Py_BuildValue("nnn", n, (Py_ssize_t)place, (Py_ssize_t)start);
+        int is_bad = !one || PyList_Append(found, one) < 0;
+        Py_XDECREF(one);
+        if (is_bad)
+            goto failed;
+    }
+    goto done;
+failed:
+    Py_CLEAR(found);
+done:
+    free(made);
+    return found;
+}
+
 static PyMethodDef methods[] = {
     {"camel_parts", camel_parts, METH_O, NULL},
     {"sort_words", sort_words, METH_O, NULL},
+    {"sieve", sieve, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 

@@ -109,6 +109,8 @@ def start(data: bytes) -> Callable[[bytes], bytearray]:
     from .digest import session as _  # noqa: F401  # Compiles its patterns once, before there are workers.
 
     preparer = Preparer(msgspec.msgpack.decode(data, type=Setting))
+    if preparer.redactor is not None:
+        preparer.redactor.expect_much()
     decode = msgspec.msgpack.Decoder(Job).decode
     result = bytearray()  # Always the same: for megabytes, new memory takes longer than what is written into it.
 
