@@ -1,5 +1,5 @@
 """Compiles `runlore._speed` into the package. Where that fails, mostly for want of a C compiler, the package is made without it: all that
-is in it is there in Python too, and slower."""
+it does is done without it too, and slower."""
 
 from __future__ import annotations
 

@@ -180,7 +180,22 @@ PIECES = [
     *(*BETWEEN, *OPENING, *FILLING),
     *b"password KEY Secret token tokens auth author _id - . ; / u n ab words Xy 1 42 a1b2c3d4 a!b@c#d$".split(),
     *(rb"\,", rb"\;", rb"\=", rb"\u00", b"\x00", b"\x0b", b"\xe2", b"\x80", b"\xff"),
-    *(b"eyJ", b"://", b"@", b"ghp_", b"-u ", b"bearer ", b"sig=", b"%3D", b"0123456789abcdef", b"ABCDEFGHIJKLMNOPQRST"),
+    *(
+        b"ACDb",
+        rb"\uACDb",
+        b"AKIA",
+        b"AIzaSyD3k9Qw7Zx1",
+        b"eyJ",
+        b"://",
+        b"@",
+        b"ghp_",
+        b"-u ",
+        b"bearer ",
+        b"sig=",
+        b"%3D",
+        b"0123456789abcdef",
+        b"ABCDEFGHIJKLMNOPQRST",
+    ),
 ]
 MIXED = many(st.sampled_from(PIECES), 0, 30)
 
@@ -217,6 +232,38 @@ def test_texts_of_any_bytes_are_taken(texts: list[bytes]) -> None:
 
 # ── what it is used for ────────────────────────────────────────────────────────────────────────────────────────────────
 
+PLAIN, SIFTED = Redactor(KEY), with_sieve()
+
+
+def is_found_alike(text: bytes, at: int) -> bool:
+    found, expected = SIFTED._first_match(text, at, at, len(text)), GATE.search(text, at)
+    return bool((found and found.start()) == (expected and expected.start()))
+
+
+def is_redacted_alike(text: bytes) -> bool:
+    said = text.decode("utf-8", "replace")
+    return PLAIN.text(said) == SIFTED.text(said) and PLAIN.value({said: [said, 1]}) == SIFTED.value({said: [said, 1]})
+
+
+@settings(max_examples=300)
+@given(MIXED, OPENED, MIXED, OPENED, st.integers(0, 60))
+def test_the_first_match_and_what_is_redacted_are_the_same_without_it(
+    before: bytes, one: bytes, after: bytes, other: bytes, at: int
+) -> None:
+    text = before + one + after + other
+    assert is_found_alike(text, at)
+    assert is_redacted_alike(text)
+
+
+@pytest.mark.parametrize("before", [rb"\uACDb", rb"\u0ACDb", b"%AC", rb"\n", rb"login x\n", b"-us1", b"login me " * 9])
+@pytest.mark.parametrize(
+    "token", [b"AKIAZ3K9QW7ZX1LM4NP8", b"AIzaSyD3k9Qw7Zx1Lm4Np8Rt2Uv6Wy0Bc5Ef9Hj", b"npm_Zx81Lm4Np8Rt2Uv6Wy0Bc5Ef9HjKq3Ws7Ed1"]
+)
+def test_a_place_in_an_escape_does_not_hide_the_token_behind_it(before: bytes, token: bytes) -> None:
+    text = b"export X=" + before + token
+    assert is_redacted_alike(text)
+    assert is_found_alike(text, 0)
+
 
 @pytest.mark.parametrize(
     "unit", [b"key ", b"key", b"key>", b"key - ", rb"key\\\\", b"keykey>a", b"key -us1: ", b"pwd: is ", b"://", b":\\", b"eyJ", b"-u", b"-"]
@@ -238,9 +285,12 @@ def test_the_users_own_rules_are_looked_for_without_it() -> None:
 
 def test_a_gate_that_cannot_be_followed_is_no_silent_miss() -> None:
     with pytest.raises(NotImplementedError):
-        _sieve.paths("abc.d")
+        _sieve.paths("abcd.e")
     with pytest.raises(NotImplementedError):
-        _sieve.paths("abc(?=d)")
+        _sieve.paths("abcd(?=e)")
+    for pattern in ("abc", "(?i)abcd"):
+        with pytest.raises(ValueError, match="would pass over"):
+            _sieve.paths(pattern)
 
 
 @pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus is not here")

@@ -1,9 +1,9 @@
 """Where in a text the gate of the redaction could open at all: the table for a compiled loop that passes over all else.
 
 The gate (`redact`) is one large automaton, which RE2 makes while it reads: two nanoseconds a byte, and a tenth of a second until it has its
-states, in each worker. The loop (`sieve` in _speed.c) looks at four bytes and leaps on, unless these could begin a match; then it follows
-the match as far as that takes no decision. What it names, the gate is asked about. What it does not name, the gate would not have found:
-it only ever errs to the other side, and a test holds it to that.
+states, in each worker. The loop (`sieve` in _speed.c) looks at four bytes and goes on by one, unless these could begin a match; then it
+follows the match as far as that takes no decision. What it names, the gate is asked about. Where it names no place, the gate would find
+nothing: it only ever errs to the other side, and tests hold it to that.
 
 The table is made of the rules' own gates, by Python's parser of patterns, so that a rule is written once. Only what may stand
 between a name and its value (`_anchored.GATE`) is no such path, and is said again in C.
@@ -84,8 +84,10 @@ def table(*more: str) -> tuple[bytes, ...]:
 
 def paths(pattern: str) -> list[Path]:
     """The ways in which a match of the pattern can begin. A path ends where it would have to be decided how to go on."""
-    found = {tuple(_cut(path)) for path, _ in _paths(list(parser.parse(pattern.encode())), False)}
-    return sorted(found)
+    parsed = parser.parse(pattern.encode())
+    if parsed.getwidth()[0] < _WINDOW or parsed.state.flags & parser.SRE_FLAG_IGNORECASE:
+        raise ValueError(f"the sieve would pass over what {pattern!r} matches: it is too short, or ignores case as a whole")
+    return sorted({tuple(_cut(path)) for path, _ in _paths(list(parsed), False)})
 
 
 def _cut(path: Path) -> Iterator[Step]:

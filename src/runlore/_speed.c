@@ -1,5 +1,5 @@
-/* Loops over bytes that take Python too long. Each stands in Python as well, which is used where this was not compiled, and which says what it
- * is for: `camel_parts` in store/words.py, `sort_words` in store/_postgres_words.py. Both give the same, and tests run over both. `sieve` only
+/* Loops over bytes that take Python too long. Two stand in Python as well, which is used where this was not compiled, and which says what they
+ * are for: `camel_parts` in store/words.py, `sort_words` in store/_postgres_words.py. Both give the same, and tests run over both. `sieve` only
  * saves the gate of the redaction work (_sieve.py): without it the gate looks at everything.
  *
  * Keeps to the stable ABI of Python 3.11: what is compiled once is good for every later version. */
@@ -497,7 +497,9 @@ static PyObject *sieve(PyObject *self, PyObject *args) {
     if (!PyArg_ParseTuple(args, "(y#y#y#y#y#y#)O|n", &parts[0], &sizes[0], &parts[1], &sizes[1], &parts[2], &sizes[2], &parts[3], &sizes[3],
                           &parts[4], &sizes[4], &parts[5], &sizes[5], &texts, &from))
         return NULL;
-    if (from < 0 || !PyList_Check(texts) || sizes[0] != sizeof(uint64_t[WINDOW][256]) || sizes[1] != sizeof(uint16_t[BUCKETS + 1])) {
+    if (from < 0 || !PyList_Check(texts) || sizes[0] != sizeof(uint64_t[WINDOW][256]) || sizes[1] != sizeof(uint16_t[BUCKETS + 1]) ||
+        sizes[2] != (Py_ssize_t)sizeof(uint16_t) * ((const uint16_t *)parts[1])[BUCKETS] || sizes[3] % (Py_ssize_t)sizeof(Path) ||
+        sizes[4] % (Py_ssize_t)sizeof(Step) || sizes[5] % 32) {
         PyErr_SetString(PyExc_ValueError, "not a table and a list");
         return NULL;
     }
@@ -519,7 +521,8 @@ static PyObject *sieve(PyObject *self, PyObject *args) {
     for (Py_ssize_t n = 0, count = PyList_Size(texts); n < count; n++) {
         char *data;
         Py_ssize_t size;
-        if (PyBytes_AsStringAndSize(PyList_GetItem(texts, n), &data, &size) < 0)
+        PyObject *text = PyList_GetItem(texts, n);
+        if (!text || PyBytes_AsStringAndSize(text, &data, &size) < 0)
             goto failed;
         int where = NOWHERE;
         size_t place = first_place(made, (const unsigned char *)data, (size_t)from, (size_t)size, &where);

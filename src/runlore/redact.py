@@ -41,7 +41,7 @@ _REACH = 4608  # As far as a value that its name gives away can go on: the name,
 _AT_ONCE = 256 << 10  # Bytes that are joined and searched as one. They stay in the processor's cache: 8 MB take a twentieth longer.
 _WINDOW = 4 * _REACH  # How far to look for the next suspect. Names that run into each other would else be looked behind to the end, each.
 _LOOK_BACK = 6  # So far before a token its match may begin: with an escape, as `\u0041`.
-_PLACES = 64  # That the sieve names and the gate is tried at, one after another. Where there are more, the gate looks by itself.
+_PLACES = 4  # That the sieve names and the gate is tried at. Where there are more, as where names run into each other, it looks by itself.
 _MARKER = re.compile(rb"(\[redacted:[^\s:\]]{1,64}:[0-9a-f]{6}\])")
 _LONG_PIECE = re.compile(r"[^\s\"'\\]{12,}")  # A line of a key, its short last one too: too long to be met by chance.
 _ESCAPED_ASCII = r"\\u00[2-7]"  # A letter may hide in it, so its line is decoded whatever it says.
@@ -79,16 +79,17 @@ class Redactor:
         """Gets ready for many megabytes: what makes these faster takes 20 ms to make. It knows nothing of the user's own rules."""
         if _speed is None or self._own:
             return
-        with suppress(ImportError):  # A Python whose parser of patterns is elsewhere: then the gate looks at everything.
+        # A later Python may have another parser of patterns: then the gate looks at everything.
+        with suppress(ImportError, AttributeError, KeyError, NotImplementedError):
             from runlore import _sieve
 
             self._sieve = partial(_speed.sieve, _sieve.table(_ESCAPED_ASCII))
 
-    def suspects(self, lines: Sequence[bytes]) -> list[int]:
+    def suspects(self, lines: list[bytes]) -> list[int]:
         """Which of these undecoded JSON lines may hold something to redact: their numbers, in order."""
         if self._ungated:
             return [n for n, line in enumerate(lines) if line]
-        return sorted(self._opened(list(lines)))
+        return sorted(self._opened(lines))
 
     def _opened(self, texts: list[bytes]) -> set[int]:
         """The numbers of the texts in which the gate opens."""
@@ -112,8 +113,8 @@ class Redactor:
         return found
 
     def _first_match(self, data: bytes, at: int, first: int, window: int) -> Any:
-        """Where the gate opens from `at` on, as far as that is told by so many bytes. What comes before a token may lie before that, not
-        before `first`."""
+        """The leftmost match of the gate from `at` on; none is followed further than `window` bytes. What comes before a token may lie
+        before `at`, but not before `first`."""
         if self._sieve is not None:
             for _ in range(_PLACES):
                 places = self._sieve([data], at)
@@ -121,7 +122,9 @@ class Redactor:
                     return None
                 _, place, start = places[0]
                 if match := self._match_at(data, place, start, first, window):
-                    return match
+                    # The escape before a token may hold what is itself a place, and comes first.
+                    at = match.start()
+                    return self._gate.search(data, max(first, at - _LOOK_BACK), at + window)
                 at = place + 1
             at = max(first, at - _LOOK_BACK)
         match = self._gate.search(data, at, at + window)
