@@ -284,12 +284,8 @@ def test_the_users_own_rules_are_looked_for_without_it() -> None:
 
 
 def test_a_gate_that_cannot_be_followed_is_no_silent_miss() -> None:
-    with pytest.raises(NotImplementedError):
-        _sieve.paths("abcd.e")
-    with pytest.raises(NotImplementedError):
-        _sieve.paths("abcd(?=e)")
-    for pattern in ("abc", "(?i)abcd"):
-        with pytest.raises(ValueError, match="would pass over"):
+    for pattern in ("abcd.e", "abcd(?=e)", "abc", "(?i)abcd"):
+        with pytest.raises(ValueError, match="the sieve"):
             _sieve.paths(pattern)
 
 

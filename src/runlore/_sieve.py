@@ -129,7 +129,7 @@ def _ways(op: Any, argument: Any, rest: list[Any], fold: bool) -> Iterator[tuple
     elif op is ops.AT:
         yield (), True
     else:
-        raise NotImplementedError(f"a gate with {op}")
+        raise ValueError(f"the sieve cannot follow a gate with {op}")
 
 
 def _repeats(least: int, most: Any, inner: Any, rest: list[Any], fold: bool) -> Iterator[tuple[Path, bool]]:
@@ -168,7 +168,7 @@ def _set(op: Any, argument: Any, fold: bool) -> int | None:
             elif kind is ops.CATEGORY:
                 members |= _categories()[what]
             elif kind is not ops.NEGATE:
-                raise NotImplementedError(f"a gate with {kind}")
+                raise ValueError(f"the sieve cannot follow a gate with {kind}")
         if argument[0][0] is ops.NEGATE:
             members = _ANY & ~members
     else:

@@ -80,7 +80,7 @@ class Redactor:
         if _speed is None or self._own:
             return
         # A later Python may have another parser of patterns: then the gate looks at everything.
-        with suppress(ImportError, AttributeError, KeyError, NotImplementedError):
+        with suppress(ImportError, AttributeError, KeyError, ValueError):
             from runlore import _sieve
 
             self._sieve = partial(_speed.sieve, _sieve.table(_ESCAPED_ASCII))
