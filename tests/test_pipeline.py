@@ -24,6 +24,7 @@ from runlore.config import Config, Exclude, ExtraRoot, Redact, SourceConfig
 from runlore.errors import ReadError, StoreBusy, StoreError
 from runlore.model import BLOCK
 from runlore.store import CallFilter, Filter, Store, open_store
+from runlore.tasks import start_workers
 from tests.ledgers import Paid
 from tests.toy import Toy, line
 
@@ -583,19 +584,30 @@ def test_a_second_sync_leaves_with_a_message(store: Store, sync: Callable[..., p
     other.close()
 
 
-def test_workers_make_the_same_store_as_one_process(store: Store, config: Config, root: Path, tmp_path: Path) -> None:
+def test_workers_make_the_same_store_as_one_process(
+    store: Store, config: Config, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if sys.platform != "linux":
         pytest.skip("a made-up adapter reaches worker processes only through fork")
     for n in range(30):
         append(root / f"s{n}.jsonl", *(line(id=f"{n % 7}-{k}", text=f"text {n % 7} {k}" * 50) for k in range(40)))
         os.utime(root / f"s{n}.jsonl", ns=(n, n))
-    pipeline.sync(store, config, workers=2)
-    other = open_store(str(tmp_path / "other.db"))
-    pipeline.sync(other, config, workers=0)
-    for n in range(30):
-        uid = f"toy:s{n}"
-        assert (store.events(uid), store.bodies(uid)) == (other.events(uid), other.bodies(uid))
-    other.close()
+    pipeline.sync(store, config, workers=0)
+    monkeypatch.setattr(pipeline, "WORKERS_FROM_BYTES", 0)
+    for ready in (None, start_workers(config, 2)):
+        other = open_store(str(tmp_path / f"other{ready is None}.db"))
+        pipeline.sync(other, config, ready=ready)
+        for n in range(30):
+            uid = f"toy:s{n}"
+            assert (store.events(uid), store.bodies(uid)) == (other.events(uid), other.bodies(uid))
+        other.close()
+
+
+def test_workers_that_were_started_in_vain_are_ended(store: Store, config: Config, root: Path) -> None:
+    append(root / "s1.jsonl", line(id="a"))
+    ready = start_workers(config, 2)
+    assert pipeline.sync(store, config, ready=ready).events == 1
+    assert ready.is_closed
 
 
 def test_secrets_are_out_before_anything_is_stored(store: Store, sync: Callable[..., pipeline.Report], root: Path) -> None:

@@ -1,9 +1,12 @@
 """Worker processes: results come in the order of the jobs, through memory that is shared or through the pipe."""
 
 import os
+import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -13,6 +16,27 @@ from runlore._pool import Pool, _Ring
 from runlore.errors import RunloreError
 
 shared = pytest.mark.skipif(sys.platform != "linux", reason="memory is shared with forked processes only")
+
+
+def refuse(setting: bytes) -> Callable[[bytes], bytes]:
+    raise ValueError(f"not with {setting.decode()}")
+
+
+def never(setting: bytes) -> Callable[[bytes], bytes]:
+    time.sleep(600)
+    return bytes
+
+
+def sleep(setting: bytes) -> Callable[[bytes], bytes]:
+    def do(job: bytes) -> bytes:
+        time.sleep(float(job))
+        return str(os.getpid()).encode()
+
+    return do
+
+
+def is_running(pid: int) -> bool:
+    return Path(f"/proc/{pid}").exists()
 
 
 def repeat(setting: bytes) -> Callable[[bytes], bytearray]:
@@ -31,16 +55,13 @@ def repeat(setting: bytes) -> Callable[[bytes], bytearray]:
     return do
 
 
-@contextmanager
-def pool(workers: int = 2) -> Iterator[Pool]:
-    made = Pool(workers, repeat, b">")
-    try:
-        yield made
-    finally:
-        made.close()
+def pool(workers: int = 2) -> closing[Pool]:
+    return closing(Pool(workers, repeat, b">"))
 
 
-def test_results_come_in_the_order_of_the_jobs() -> None:
+@pytest.mark.parametrize("forks", [True, False])
+def test_results_come_in_the_order_of_the_jobs(forks: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_pool, "_FORKS", forks and sys.platform == "linux")
     jobs = [(bytes([65 + n % 26]), n * 37 % 5000) for n in range(300) if n * 37 % 5000 not in (13, 14)]
     with pool() as two:
         for byte, count in jobs:
@@ -88,6 +109,63 @@ def test_a_worker_that_is_gone_is_told() -> None:
         one.submit(b"a14")
         with pytest.raises(RunloreError, match="ended unexpectedly"):
             one.next()
+
+
+def test_what_cannot_be_started_is_told_to_every_job() -> None:
+    with closing(Pool(2, refuse, b"this")) as two:
+        for _ in range(3):
+            two.submit(b"")
+        for _ in range(3):
+            with pytest.raises(RunloreError, match="ValueError: not with this"):
+                two.next()
+
+
+@shared
+def test_workers_are_ended_in_the_middle_of_something() -> None:
+    with closing(Pool(2, sleep, b"")) as two:
+        two.submit(b"0")
+        two.submit(b"0.01")
+        pids = [int(bytes(two.next())) for _ in range(2)]
+        assert all(map(is_running, pids))
+        two.submit(b"600")
+        two.submit(b"600")
+        began = time.monotonic()
+    assert time.monotonic() - began < 60
+    assert not any(map(is_running, pids))
+
+
+@shared
+def test_and_before_they_are_ready() -> None:
+    began = time.monotonic()
+    Pool(2, never, b"").close()
+    assert time.monotonic() - began < 60
+
+
+@shared
+def test_and_when_their_master_is_killed() -> None:
+    script = """
+import os, sys, time
+sys.path[:0] = {path!r}
+from runlore._pool import Pool
+from tests.test_pool import sleep
+pool = Pool(2, sleep, b"")
+for _ in range(2):
+    pool.submit(b"0.01")
+print(*(bytes(pool.next()).decode() for _ in range(2)), flush=True)
+time.sleep(600)
+"""
+    master = subprocess.Popen([sys.executable, "-c", script.format(path=[p for p in sys.path if p])], stdout=subprocess.PIPE)
+    assert master.stdout is not None
+    pids = [int(word) for word in master.stdout.readline().split()]
+    assert len(pids) == 2
+    master.kill()
+    master.wait()
+    master.stdout.close()
+    for _ in range(600):
+        if not any(map(is_running, pids)):
+            return
+        time.sleep(0.1)
+    pytest.fail("a worker goes on without its master")
 
 
 def test_a_ring_never_overwrites_what_is_not_done_with() -> None:

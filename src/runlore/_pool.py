@@ -6,20 +6,26 @@ a killed sync: that is why this is not concurrent.futures, whose workers wait fo
 
 from __future__ import annotations
 
+import gc
 import mmap
-import multiprocessing as mp
+import os
+import select
+import signal
 import struct
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable
-from multiprocessing.connection import Connection, wait
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from typing import Any, Protocol
 
 from .errors import RunloreError
 
-Start = Callable[[bytes], Callable[[bytes], bytes | bytearray]]
-"""Gives the function that does the jobs. What that gives back is used before its next job."""
+Start = Callable[[Any], Callable[[bytes], bytes | bytearray]]
+"""Gives the function that does the jobs, from a setting that can be pickled. What that gives back is used before its next job."""
+
+_FORKS = sys.platform == "linux"
+"""A fork takes 5 ms where a new process takes 150. It is safe while no other thread runs, as when a sync begins."""
 
 _AT_ONCE = 2
 """Jobs that a worker has: while it does one the next is already there, for the thread that would hand it out has to wait for the
@@ -35,37 +41,35 @@ _ROOM, _LEAST_ROOM = 48 * 1024 * 1024, 8 * 1024 * 1024
 _GOOD, _BAD, _HERE = b"+", b"-", b"@"
 """What became of a job: its result follows, what went wrong follows, or the result is in the memory that is shared, at a place."""
 
+_PAGE, _PIPE = 4096, 65536
+"""What is worth being copied to be written at once, and what a pipe holds."""
+
 _PLACE = struct.Struct("<QQ")
-_DONE = struct.Struct("<Q")
+_NUMBER = struct.Struct("<Q")
 
 _GONE = RunloreError("a worker process ended unexpectedly (out of memory?); run it again, it goes on where it stopped")
 
 
 class Pool:
-    """`start` gives the function that does the jobs; it is called once, or once in each worker. Jobs and results are bytes.
+    """`start` gives the function that does the jobs; it is called once, or once in each worker, while the master goes on. Jobs and results
+    are bytes.
 
     A thread hands jobs out and takes results in, so that no worker waits while the master is busy with a result.
     """
 
-    def __init__(self, workers: int, start: Start, setting: bytes) -> None:
-        # fork costs 5 ms where spawn costs 150; it is safe while no other thread runs, as in a sync that starts with much to read.
-        fork = sys.platform == "linux"
-        context: Any = mp.get_context("fork" if fork else "spawn")
-        ready = start(setting) if fork else None  # Made once and inherited: compiling what it needs takes 50 ms.
+    def __init__(self, workers: int, start: Start, setting: Any) -> None:
         self._order: deque[_Job] = deque()
         self._waiting: deque[_Job] = deque()
-        self._workers: dict[Connection, _Worker] = {}
         self._last: _Job | None = None
         self._done = threading.Condition()
-        for _ in range(workers):
-            ours, theirs = context.Pipe()
-            ring = _Ring.made(max(_ROOM // workers, _LEAST_ROOM)) if fork else None
-            inherited = [*self._workers, ours] if fork else []
-            process = context.Process(target=_work, args=(theirs, ring, inherited, start, setting, ready), daemon=True)
-            process.start()
+        self.is_closed = False
+        pipes = [_two_ends() for _ in range(workers)]
+        rings = [_Ring.made(max(_ROOM // workers, _LEAST_ROOM)) if _FORKS else None for _ in range(workers)]
+        self._workers = {ours: _Worker(ring) for (ours, _), ring in zip(pipes, rings, strict=True)}
+        self._end = (_fork if _FORKS else _spawn)(pipes, rings, start, setting)
+        for _, theirs in pipes:
             theirs.close()
-            self._workers[ours] = _Worker(process, ring)
-        self._bell, self._rope = context.Pipe(duplex=False)
+        self._bell, self._rope = _two_ends()
         self._thread = threading.Thread(target=self._serve, name="runlore-pool", daemon=True)
         self._thread.start()
 
@@ -99,8 +103,7 @@ class Pool:
     def _serve(self) -> None:
         while True:
             self._hand_out()
-            for pipe in wait([self._bell, *(pipe for pipe, worker in self._workers.items() if worker.jobs)]):
-                assert isinstance(pipe, Connection)
+            for pipe in _wait([self._bell, *(pipe for pipe, worker in self._workers.items() if worker.jobs)]):
                 if pipe is not self._bell:
                     self._receive(pipe)
                 elif pipe.recv_bytes() == b"end":
@@ -115,11 +118,11 @@ class Pool:
                 if len(worker.jobs) == held:
                     worker.jobs.append(job := self._waiting.popleft())
                     try:
-                        pipe.send_bytes(_DONE.pack(worker.ring.done if worker.ring else 0) + job.data)
+                        pipe.send_bytes(_NUMBER.pack(worker.ring.done if worker.ring else 0) + job.data)
                     except OSError:
                         self._settle_all(worker)
 
-    def _receive(self, pipe: Connection) -> None:
+    def _receive(self, pipe: _Pipe) -> None:
         worker = self._workers[pipe]
         try:
             head = pipe.recv_bytes()
@@ -150,13 +153,14 @@ class Pool:
 
     def close(self) -> None:
         """Ends the workers, also when they are in the middle of something."""
+        if self.is_closed:
+            return
+        self.is_closed = True
         self._rope.send_bytes(b"end")
         self._thread.join()
         for pipe in [*self._workers, self._bell, self._rope]:
             pipe.close()
-        for worker in self._workers.values():
-            worker.process.terminate()
-            worker.process.join()
+        self._end()
 
 
 class _Job:
@@ -178,8 +182,8 @@ class _Job:
 class _Worker:
     """What the master knows of one."""
 
-    def __init__(self, process: Any, ring: _Ring | None) -> None:
-        self.process, self.ring = process, ring
+    def __init__(self, ring: _Ring | None) -> None:
+        self.ring = ring
         self.jobs: deque[_Job] = deque()
 
 
@@ -222,26 +226,174 @@ class _Ring:
         return memoryview(self._memory)[start : start + size]
 
 
-def _work(
-    pipe: Connection, ring: _Ring | None, inherited: list[Connection], start: Start, setting: bytes, ready: Callable[[bytes], Any] | None
-) -> None:  # fmt: skip
-    import gc
-    import signal
+class _Pipe(Protocol):
+    """One end of a way for messages in both directions."""
 
-    gc.disable()  # Jobs leave no cycles behind, and looking for some takes 2 % of the time.
+    def send_bytes(self, data: bytes | bytearray, /) -> None: ...
+    def recv_bytes(self) -> bytes: ...
+    def close(self) -> None: ...
+
+
+class _Descriptors:
+    """The end of two pipes of the system. What Python has for this takes 15 ms to import."""
+
+    def __init__(self, reads: int, writes: int) -> None:
+        self.reads, self.writes = reads, writes
+
+    def send_bytes(self, data: bytes | bytearray) -> None:
+        size = _NUMBER.pack(len(data))
+        if len(data) <= _PAGE:
+            self._write(size + data)
+        else:
+            self._write(size)
+            self._write(data)
+
+    def _write(self, data: bytes | bytearray) -> None:
+        left = memoryview(data)
+        while left:
+            left = left[os.write(self.writes, left) :]
+
+    def recv_bytes(self) -> bytes:
+        """Raises EOFError when the other end is closed."""
+        (size,) = _NUMBER.unpack(self._read(_NUMBER.size))
+        return self._read(size)
+
+    def _read(self, size: int) -> bytes:
+        data = bytearray()
+        while len(data) < size:
+            part = os.read(self.reads, min(size - len(data), _PIPE))
+            if not part:
+                raise EOFError
+            data += part
+        return bytes(data)
+
+    def close(self) -> None:
+        os.close(self.reads)
+        os.close(self.writes)
+
+
+def _two_ends() -> tuple[_Pipe, _Pipe]:
+    if not _FORKS:
+        import multiprocessing as mp
+
+        return mp.get_context("spawn").Pipe()
+    (one_reads, other_writes), (other_reads, one_writes) = os.pipe(), os.pipe()
+    return _Descriptors(one_reads, one_writes), _Descriptors(other_reads, other_writes)
+
+
+def _wait(pipes: Sequence[Any]) -> Iterable[Any]:
+    """Those from which something can be read, or will never be again. Waits until there is one."""
+    if not _FORKS:
+        from multiprocessing.connection import wait
+
+        return wait(pipes)
+    waiting = select.poll()
+    for pipe in pipes:
+        waiting.register(pipe.reads, select.POLLIN)
+    ready = {reads for reads, _ in waiting.poll()}
+    return [pipe for pipe in pipes if pipe.reads in ready]
+
+
+# ── in the other processes ───────────────────────────────────────────────────────────────────────────────────────────
+def _spawn(pipes: list[tuple[_Pipe, _Pipe]], _: object, start: Start, setting: Any) -> Callable[[], None]:
+    """Starts a worker for each pipe; what it gives back ends them."""
+    import multiprocessing as mp
+
+    processes = [mp.get_context("spawn").Process(target=_start_work, args=(theirs, start, setting), daemon=True) for _, theirs in pipes]
+    for process in processes:
+        process.start()
+
+    def end() -> None:
+        for process in processes:
+            process.terminate()
+            process.join()
+
+    return end
+
+
+def _start_work(pipe: _Pipe, start: Start, setting: Any) -> None:
+    _be_quiet()
+    _work(pipe, None, _ready(start, setting))
+
+
+def _fork(pipes: list[tuple[_Pipe, _Pipe]], rings: Sequence[_Ring | None], start: Start, setting: Any) -> Callable[[], None]:
+    """The same from a copy of this process."""
+    pid = os.fork()
+    if not pid:
+        try:
+            _become_workers(pipes, rings, start, setting)
+        finally:
+            os._exit(0)
+
+    def end() -> None:
+        with suppress(ProcessLookupError, ChildProcessError):  # Where the program around this one has its children go unseen.
+            os.kill(pid, signal.SIGTERM)
+            os.waitpid(pid, 0)
+
+    return end
+
+
+def _become_workers(pipes: list[tuple[_Pipe, _Pipe]], rings: Sequence[_Ring | None], start: Start, setting: Any) -> None:
+    """Gets ready and becomes the workers, which have that from it: to compile the patterns that they need takes 60 ms. Then it only
+    waits for them, and ends them when it is to end itself."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    _be_quiet()
+    for ours, _ in pipes:
+        ours.close()
+    do = _ready(start, setting)
+    gc.freeze()  # Else looking for cycles would copy all of it for each worker.
+    pids: list[int] = []
+
+    def end(*_: object) -> None:
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM)
+
+    signal.signal(signal.SIGTERM, end)
+    for (_, pipe), ring in zip(pipes, rings, strict=True):
+        if pid := os.fork():
+            pids.append(pid)
+            continue
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        for _, other in pipes:
+            if other is not pipe:
+                other.close()  # While a copy of it is open here, the master never sees the end of another worker's pipe.
+        _work(pipe, ring, do)
+        return
+    for _, theirs in pipes:
+        theirs.close()
+    while pids:
+        os.waitpid(pids[-1], 0)
+        pids.pop()
+
+
+def _be_quiet() -> None:
+    gc.disable()  # Jobs leave few cycles behind, and looking for some takes 2 % of the time.
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the master decides what to do.
-    for other in inherited:  # While a copy of it is open here, another worker never sees the end of its pipe.
-        other.close()
-    do = ready or start(setting)
+
+
+def _ready(start: Start, setting: Any) -> Callable[[bytes], bytes | bytearray]:
+    try:
+        return start(setting)
+    except Exception as error:  # Nobody listens yet: every job is told.
+        problem = error
+
+    def fail(_: bytes) -> bytes:
+        raise problem
+
+    return fail
+
+
+def _work(pipe: _Pipe, ring: _Ring | None, do: Callable[[bytes], bytes | bytearray]) -> None:
     while True:
         try:
             job = pipe.recv_bytes()
         except (EOFError, OSError):
             return
         if ring is not None:
-            (ring.done,) = _DONE.unpack_from(job)
+            (ring.done,) = _NUMBER.unpack_from(job)
         try:
-            sign, answer = _GOOD, do(job[_DONE.size :])
+            sign, answer = _GOOD, do(job[_NUMBER.size :])
         except Exception as error:  # Whatever went wrong belongs to this job, and the master says so.
             sign, answer = _BAD, f"{type(error).__name__}: {error}".encode("utf-8", "replace")
         place = ring.put(answer) if ring is not None and sign == _GOOD else None

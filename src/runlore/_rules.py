@@ -373,6 +373,7 @@ LEADS = tuple(_START + row.split()[1] for row in _SHAPES.split("\n")[1:-1])
 # In order, so that RE2 sees which begin alike: its automaton then follows one of them instead of many.
 LED_GATE = f"{_START}(?:{'|'.join(sorted(rule.gate for rule in LED))})"
 MARKED = tuple(Rule(rule.name, f"{_START}({rule.pattern})", gate=rule.gate) for rule in _MARKED)
+ESCAPED_ASCII = r"\\u00[2-7]"  # A letter may hide in it, so its line is decoded whatever it says.
 PLACED_GATE = "|".join(sorted({rule.gate for rule in PLACED + MARKED}))
 
 

@@ -6,20 +6,27 @@ follows the match as far as that takes no decision. What it names, the gate is a
 nothing: it only ever errs to the other side, and tests hold it to that.
 
 The table is made of the rules' own gates, by Python's parser of patterns, so that a rule is written once. Only what may stand
-between a name and its value (`_anchored.GATE`) is no such path, and is said again in C.
+between a name and its value (`_anchored.GATE`) is no such path, and is said again in C. It takes 20 ms to make, so it is kept:
+`python -m runlore._sieve` writes _sieve_table.py, and a test says when that is to be done again.
 """
 
 from __future__ import annotations
 
 import struct
+import zlib
+from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from functools import cache, reduce
 from math import prod
+from pathlib import Path
 from re import _constants as ops  # type: ignore[attr-defined]  # What `re` itself compiles from; the only parser of patterns at hand.
 from re import _parser as parser  # type: ignore[attr-defined]
 from typing import Any, NamedTuple
 
-from ._rules import LED, MARKED, PLACED
+import msgspec
+
+from . import _sieve_table
+from ._rules import ESCAPED_ASCII, LED, MARKED, PLACED
 
 _WINDOW = 4
 _BUCKETS, _ANYWHERE = 64, 28
@@ -41,16 +48,38 @@ class Step(NamedTuple):
     loops: bool = False
 
 
-Path = tuple[Step, ...]
+Steps = tuple[Step, ...]
 Window = tuple[int, ...]
 
 
-@cache
-def table(*more: str) -> tuple[bytes, ...]:
-    """What `sieve` is given: for each of four bytes, in which buckets it may be; what is in the buckets; paths, steps, sets of bytes. For
-    the rules' gates and these patterns."""
+def write() -> None:
+    """Writes the table down."""
+    text = b64encode(zlib.compress(msgspec.msgpack.encode(table()), 9)).decode()
+    lines = "".join(f"{text[at : at + 128]}\n" for at in range(0, len(text), 128))
+    Path(_sieve_table.__file__).write_text(_FILE.format(lines), encoding="ascii", newline="\n")
+
+
+_FILE = '''"""The table of `_sieve`, which wrote this file: `python -m runlore._sieve`."""
+
+import zlib
+from binascii import a2b_base64
+
+import msgspec
+
+
+def table() -> tuple[bytes, ...]:
+    return msgspec.msgpack.decode(zlib.decompress(a2b_base64(TABLE)), type=tuple[bytes, ...])
+
+
+TABLE = """
+{}"""
+'''
+
+
+def table() -> tuple[bytes, ...]:
+    """What `sieve` is given: for each of four bytes, in which buckets it may be; what is in the buckets; paths, steps, sets of bytes."""
     kinds = [(_folded(name), kind) for name, kind in _NAMES]
-    kinds += [(path, _PLAIN) for gate in sorted({*more, *(rule.gate for rule in PLACED + MARKED)}) for path in paths(gate)]
+    kinds += [(path, _PLAIN) for gate in sorted({ESCAPED_ASCII, *(rule.gate for rule in PLACED + MARKED)}) for path in paths(gate)]
     kinds += [(path, _LED) for gate in sorted({rule.gate for rule in LED}) for path in paths(gate)]
     anywhere, at_starts = dict[Window, list[int]](), dict[Window, list[int]]()
     for n, (path, kind) in enumerate(kinds):
@@ -69,20 +98,20 @@ def table(*more: str) -> tuple[bytes, ...]:
     sets: dict[int, int] = {}
     steps, heads = bytearray(), bytearray()
     for path, kind in kinds:
-        heads += struct.pack("=4B4BHBB", *_told_by(path), len(steps) // 4, len(path), kind)
+        heads += struct.pack("<4B4BHBB", *_told_by(path), len(steps) // 4, len(path), kind)
         for step in path:
-            steps += struct.pack("=HBB", sets.setdefault(step.bytes, len(sets)), step.least, step.loops)
+            steps += struct.pack("<HBB", sets.setdefault(step.bytes, len(sets)), step.least, step.loops)
     return (
-        b"".join(struct.pack("=256Q", *mask) for mask in masks),
-        struct.pack(f"={len(firsts)}H", *firsts),
-        struct.pack(f"={len(listed)}H", *listed),
+        b"".join(struct.pack("<256Q", *mask) for mask in masks),
+        struct.pack(f"<{len(firsts)}H", *firsts),
+        struct.pack(f"<{len(listed)}H", *listed),
         bytes(heads),
         bytes(steps),
         b"".join(members.to_bytes(32, "little") for members in sets),
     )
 
 
-def paths(pattern: str) -> list[Path]:
+def paths(pattern: str) -> list[Steps]:
     """The ways in which a match of the pattern can begin. A path ends where it would have to be decided how to go on."""
     parsed = parser.parse(pattern.encode())
     if parsed.getwidth()[0] < _WINDOW or parsed.state.flags & parser.SRE_FLAG_IGNORECASE:
@@ -90,7 +119,7 @@ def paths(pattern: str) -> list[Path]:
     return sorted({tuple(_cut(path)) for path, _ in _paths(list(parsed), False)})
 
 
-def _cut(path: Path) -> Iterator[Step]:
+def _cut(path: Steps) -> Iterator[Step]:
     left = _ENOUGH
     for step in path:
         if left <= 0:
@@ -99,7 +128,7 @@ def _cut(path: Path) -> Iterator[Step]:
         left -= max(step.least, 1)
 
 
-def _paths(nodes: list[Any], fold: bool) -> Iterator[tuple[Path, bool]]:
+def _paths(nodes: list[Any], fold: bool) -> Iterator[tuple[Steps, bool]]:
     """Paths through these parts of a pattern, and whether each leads to their end."""
     if not nodes:
         yield (), True
@@ -113,7 +142,7 @@ def _paths(nodes: list[Any], fold: bool) -> Iterator[tuple[Path, bool]]:
             yield path + further, is_whole
 
 
-def _ways(op: Any, argument: Any, rest: list[Any], fold: bool) -> Iterator[tuple[Path, bool]]:
+def _ways(op: Any, argument: Any, rest: list[Any], fold: bool) -> Iterator[tuple[Steps, bool]]:
     members = _set(op, argument, fold)
     if members is not None:
         yield (Step(members),), True
@@ -132,7 +161,7 @@ def _ways(op: Any, argument: Any, rest: list[Any], fold: bool) -> Iterator[tuple
         raise ValueError(f"the sieve cannot follow a gate with {op}")
 
 
-def _repeats(least: int, most: Any, inner: Any, rest: list[Any], fold: bool) -> Iterator[tuple[Path, bool]]:
+def _repeats(least: int, most: Any, inner: Any, rest: list[Any], fold: bool) -> Iterator[tuple[Steps, bool]]:
     members = _set(inner[0][0], inner[0][1], fold) if len(inner) == 1 else None
     if members is not None and most == least:
         yield (Step(members, least),), True
@@ -145,7 +174,7 @@ def _repeats(least: int, most: Any, inner: Any, rest: list[Any], fold: bool) -> 
     if not least:
         yield (), True
     # As often as it must be, or once; then it would have to be decided whether to go on.
-    ways: list[tuple[Path, bool]] = [((), True)]
+    ways: list[tuple[Steps, bool]] = [((), True)]
     for _ in range(least or 1):
         ways = [(path + more, on) for path, goes_on in ways for more, on in (_paths(list(inner), fold) if goes_on else [((), False)])]
     is_exact = most == max(least, 1)
@@ -190,7 +219,7 @@ def _both_cases(members: int) -> int:
     return members | (members & upper) << 32 | (members & lower) >> 32
 
 
-def _folded(word: bytes) -> Path:
+def _folded(word: bytes) -> Steps:
     return tuple(Step(_both_cases(1 << byte)) for byte in word)
 
 
@@ -204,7 +233,7 @@ def _windows(path: Sequence[Step], size: int) -> Iterator[Window]:
         yield from ((step.bytes,) * count + window for window in _windows(rest, size - count))
 
 
-def _told_by(path: Path) -> list[int]:
+def _told_by(path: Steps) -> list[int]:
     """The first bytes of a path, as far as they are known, and a bit for each that is: of a letter in both cases, all but one."""
     first, known = [0] * _WINDOW, [0] * _WINDOW
     for n, step in enumerate(path[:_WINDOW]):
@@ -259,3 +288,7 @@ _COMMONEST = sum(1 << byte for byte in b' etaoinsrlc"\\')
 @cache
 def _members(members: int) -> list[int]:
     return [byte for byte in range(256) if members >> byte & 1]
+
+
+if __name__ == "__main__":
+    write()

@@ -89,7 +89,7 @@ def _made(store: Store, config: Config, uids: Sequence[str], workers: int) -> It
     decode = msgspec.msgpack.Decoder(_Made).decode
     todo = deque(uids)
     with ExitStack() as stack:
-        pool = Pool(workers, start, msgspec.msgpack.encode(_Setting(url, config.quality)))
+        pool = Pool(workers, start, _Setting(url, config.quality))
         stack.callback(pool.close)
         flying = 0
         while todo or flying:
@@ -100,17 +100,16 @@ def _made(store: Store, config: Config, uids: Sequence[str], workers: int) -> It
             yield decode(pool.next())
 
 
-def start(setting: bytes) -> Callable[[bytes], bytes]:
+def start(setting: _Setting) -> Callable[[bytes], bytes]:
     """In a worker: from a uid to a `_Made`. The store is opened with the first one, because a connection cannot be inherited."""
     from .digest import session as _  # noqa: F401  # Compiles its patterns once, before there are workers.
 
-    known = msgspec.msgpack.decode(setting, type=_Setting)
     opened: list[Store] = []
 
     def make(uid: bytes) -> bytes:
         if not opened:
-            opened.append(open_store(known.url, read_only=True))
-        return msgspec.msgpack.encode(_make(opened[0], uid.decode(), known.limits))
+            opened.append(open_store(setting.url, read_only=True))
+        return msgspec.msgpack.encode(_make(opened[0], uid.decode(), setting.limits))
 
     return make
 

@@ -6,12 +6,11 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -26,10 +25,11 @@ from .errors import ConfigError, ReadError, StoreLost
 from .model import Digest
 from .places import Places
 from .store import DAMAGED, FORGOTTEN, Batch, Filter, Put, SourceState, Store
-from .tasks import TOGETHER, Runner, Task, groups
+from .tasks import TOGETHER, Runner, Task, groups, start_workers, without_gc
 from .timeline import PAUSE
 
 if TYPE_CHECKING:
+    from ._pool import Pool
     from .billing import Pricer
     from .prepare import Result
 
@@ -109,12 +109,15 @@ def sync(
     workers: int | None = None,
     progress: Progress | None = None,
     quiet_s: float = PAUSE.total_seconds(),
+    ready: Pool | None = None,
 ) -> Report:
     """Brings the store up to date with everything the agents have written. Raises StoreBusy when another sync runs. Sessions get a
-    digest when they have been quiet for `quiet_s`."""
+    digest when they have been quiet for `quiet_s`. `ready` are workers for it that were started before (`tasks.start_workers`, with the
+    same `quiet_s`); it ends them."""
     began = time.monotonic()
     for left in reversed(range(MOST_TRIES)):
         run = _Sync(store, config, agents, roots, Report(dry_run=dry_run), quiet_s)
+        run.pool, ready = ready, None
         try:
             run.run(workers, progress)
             if not dry_run:
@@ -160,10 +163,13 @@ class _Sync:
         self.overtaken = 0
         self.is_careful = False
         """Put one source at a time: one of them has a value that the database does not take."""
+        self.pool: Pool | None = None
+        """Workers, also such as were started before it was known whether there is something for them to do."""
 
     def run(self, workers: int | None, progress: Progress | None) -> None:
         """All steps in their order."""
         with ExitStack() as stack:
+            stack.callback(self._dismiss)
             is_dry = self.report.dry_run
             if not is_dry:
                 stack.enter_context(self.store.sync_lock())
@@ -342,9 +348,13 @@ class _Sync:
         if workers is None:
             workers = (os.cpu_count() or 1) if self.report.size >= WORKERS_FROM_BYTES else 0
         with ExitStack() as stack:
-            stack.enter_context(_without_gc())
-            runner = Runner(self.store, self.config, workers, self.quiet_s)
-            stack.callback(runner.close)
+            stack.callback(self._dismiss)
+            stack.enter_context(without_gc())
+            if not workers:
+                self._dismiss()
+            elif self.pool is None:
+                self.pool = start_workers(self.config, workers, self.quiet_s)
+            runner = Runner(self.store, self.config, self.pool, self.quiet_s)
             stack.enter_context(self.store.bulk())  # It has a thread: after the workers, which are forked.
             commits = stack.enter_context(_Commits(self.store, sum(task.size for task in tasks)))
             if self._is_full():
@@ -360,6 +370,12 @@ class _Sync:
                     raise _Unstorable(group[0][0].source if len(group) == 1 else None, error) from None
                 if commits.step(sum(result.batch.size for _, result in group if result.batch is not None)) and self._is_full():
                     return
+
+    def _dismiss(self) -> None:
+        """Ends the workers, if there are any."""
+        if self.pool is not None:
+            self.pool.close()
+            self.pool = None
 
     def _is_full(self) -> bool:
         """Whether the store is over its hard budget: then nothing more is taken in, and what is not read yet is read when there is room."""
@@ -547,21 +563,6 @@ def _moved_from(source: Source, lost: list[SourceState]) -> SourceState | None:
 def _count(totals: dict[str, int], more: dict[str, int]) -> None:
     for word, count in more.items():
         totals[word] = totals.get(word, 0) + count
-
-
-@contextmanager
-def _without_gc() -> Iterator[None]:
-    """Looking for cycles among all the values of a sync takes 5 % of its time; `prepare` looks at what each part leaves instead. Left
-    out is all that is there already: looked at, it would be no longer shared with the workers."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    gc.freeze()
-    try:
-        yield
-    finally:
-        gc.unfreeze()
-        if was_enabled:
-            gc.enable()
 
 
 class _Commits:

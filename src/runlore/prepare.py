@@ -62,7 +62,6 @@ class Setting(msgspec.Struct, kw_only=True):
     raw: bool = True
     limits: Quality = msgspec.field(default_factory=Quality)
     quiet_s: float = PAUSE.total_seconds()
-    cut_words: bool = False
 
 
 class Job(msgspec.Struct, kw_only=True):
@@ -76,6 +75,8 @@ class Job(msgspec.Struct, kw_only=True):
     resume: Resume = msgspec.field(default_factory=Resume)
     kept: list[Record] | None = None
     until: Position | None = None
+    cut_words: bool = False
+    """The store takes the words of a text in its place."""
 
 
 class Result(msgspec.Struct, kw_only=True):
@@ -87,12 +88,14 @@ class Result(msgspec.Struct, kw_only=True):
     redacted: dict[str, int] = {}
 
 
-def setting(config: Config, quiet_s: float = PAUSE.total_seconds(), *, cut_words: bool = False) -> Setting:
-    """What the configuration says to a worker. Makes the key of the redaction when there is none yet."""
+def setting(config: Config, quiet_s: float = PAUSE.total_seconds()) -> Setting:
+    """What the configuration says to a worker. Makes the key of the redaction when there is none yet. Raises ConfigError when a rule of the
+    user's own is none."""
     key = config.home / "redact.key"
     if config.redact.enabled:
         make_home(config.home)
         load_key(key)
+        rules_from_config(config.redact.rules)
     return Setting(
         key_path=str(key),
         rules=config.redact.rules,
@@ -100,17 +103,14 @@ def setting(config: Config, quiet_s: float = PAUSE.total_seconds(), *, cut_words
         raw=config.raw == "keep",
         limits=config.quality,
         quiet_s=quiet_s,
-        cut_words=cut_words,
     )
 
 
-def start(data: bytes) -> Callable[[bytes], bytearray]:
+def start(config: Config, quiet_s: float) -> Callable[[bytes], bytearray]:
     """Makes the function that a worker runs for each job."""
     from .digest import session as _  # noqa: F401  # Compiles its patterns once, before there are workers.
 
-    preparer = Preparer(msgspec.msgpack.decode(data, type=Setting))
-    if preparer.redactor is not None:
-        preparer.redactor.expect_much()
+    preparer = Preparer(setting(config, quiet_s))
     decode = msgspec.msgpack.Decoder(Job).decode
     result = bytearray()  # Always the same: for megabytes, new memory takes longer than what is written into it.
 
@@ -243,7 +243,7 @@ class Preparer:
                 named[original] = event
             part.add(flavor, event, body, data, link, original)
         pieces = [part.close(self._digest(part) if is_whole else None) for part in parts.values()]
-        if self.setting.cut_words:
+        if job.cut_words:
             for piece in pieces:
                 for segment in piece.segments:
                     cut_words(segment)

@@ -11,6 +11,7 @@ import hmac
 import json
 import os
 import re
+import sys
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,14 +24,18 @@ from typing import Annotated, Any
 import msgspec
 import re2
 
-from runlore import _anchored, _rules
+from runlore import _anchored, _rules, _sieve_table
 from runlore._rules import RULES_VERSION, Rule
 from runlore.errors import ConfigError
 
-try:
-    from runlore import _speed
-except ImportError:  # It was not compiled.
-    _speed = None  # type: ignore[assignment]
+_sieve: Callable[..., list[tuple[int, int, int]]] | None = None
+"""Tells in which texts the gate could open, the first place there, and where the match would begin."""
+
+with suppress(ImportError):  # It was not compiled: then the gate looks at everything.
+    from runlore._speed import sieve
+
+    if sys.byteorder == "little":
+        _sieve = partial(sieve, _sieve_table.table())
 
 __all__ = ["RULES_VERSION", "Redactor", "Rule", "load_key", "rules_from_config", "without_noted"]
 
@@ -44,7 +49,6 @@ _LOOK_BACK = 6  # So far before a token its match may begin: with an escape, as 
 _PLACES = 4  # That the sieve names and the gate is tried at. Where there are more, as where names run into each other, it looks by itself.
 _MARKER = re.compile(rb"(\[redacted:[^\s:\]]{1,64}:[0-9a-f]{6}\])")
 _LONG_PIECE = re.compile(r"[^\s\"'\\]{12,}")  # A line of a key, its short last one too: too long to be met by chance.
-_ESCAPED_ASCII = r"\\u00[2-7]"  # A letter may hide in it, so its line is decoded whatever it says.
 _JUDGED = 4096  # As much of a match as says whether it is a secret; judgements are remembered.
 _TOLD = 256  # As much as tells which rule a token is of. That takes 0.1 µs a byte: where tokens open inside others, none is read further.
 _BLOB = re.compile(rb"[\w+/-]{48}")  # Inside an image or a signature anything can look like a token.
@@ -70,20 +74,9 @@ class Redactor:
         self._ungated = not all(own_gates)
         # One for all. Two, for tokens and for names, have half the states, which take time to make; but a pass over the text costs 1.5 ns
         # a byte. With the second look at suspects, one took 6 % less on 65 MB of real transcripts, and 27 % less on 300 MB of plain text.
-        every = [_ESCAPED_ASCII, _rules.PLACED_GATE, _rules.LED_GATE, *own_gates, _anchored.GATE]
+        every = [_rules.ESCAPED_ASCII, _rules.PLACED_GATE, _rules.LED_GATE, *own_gates, _anchored.GATE]
         self._gate = _compile("|".join(filter(None, every)))
-        self._sieve: Callable[..., list[tuple[int, int, int]]] | None = None
-        """Tells in which texts the gate could open, the first place there, and where the match would begin."""
-
-    def expect_much(self) -> None:
-        """Gets ready for many megabytes: what makes these faster takes 20 ms to make. It knows nothing of the user's own rules."""
-        if _speed is None or self._own:
-            return
-        # A later Python may have another parser of patterns: then the gate looks at everything.
-        with suppress(ImportError, AttributeError, KeyError, ValueError):
-            from runlore import _sieve
-
-            self._sieve = partial(_speed.sieve, _sieve.table(_ESCAPED_ASCII))
+        self._sieve = None if self._own else _sieve  # It knows nothing of the user's own rules.
 
     def suspects(self, lines: list[bytes]) -> list[int]:
         """Which of these undecoded JSON lines may hold something to redact: their numbers, in order."""

@@ -5,8 +5,10 @@ Reads and normalizes through `prepare`; writes nothing.
 
 from __future__ import annotations
 
+import gc
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -16,6 +18,7 @@ from .adapters import Position, Record, Source
 from .config import Config
 from .errors import ReadError
 from .store import Batch, Resume, SourceState, Store
+from .timeline import PAUSE
 
 if TYPE_CHECKING:
     from ._pool import Pool
@@ -46,20 +49,29 @@ class Task(msgspec.Struct, kw_only=True):
         return max(0, self.source.size - done)
 
 
+def start_workers(config: Config, count: int, quiet_s: float = PAUSE.total_seconds()) -> Pool:
+    """Processes that prepare tasks. They get ready while this one goes on."""
+    from ._pool import Pool
+
+    return Pool(count, _get_ready, (config, quiet_s))
+
+
+def _get_ready(how: tuple[Config, float]) -> Callable[[bytes], bytearray]:
+    from .prepare import start  # Imported there: it takes 20 ms, and the process that starts them has other things to do meanwhile.
+
+    return start(*how)
+
+
 class Runner:
-    """Prepares tasks, here or in workers, and gives the results in the order of the tasks. A source is in work only once
+    """Prepares tasks, here or in the workers of the pool, and gives the results in the order of the tasks. A source is in work only once
     at a time: its next part needs what the store knows of the one before."""
 
-    def __init__(self, store: Store, config: Config, workers: int, quiet_s: float) -> None:
-        from .prepare import setting, start
+    def __init__(self, store: Store, config: Config, pool: Pool | None, quiet_s: float) -> None:
+        from .prepare import setting
 
         self._store = store
-        self._setting = setting(config, quiet_s, cut_words=store.takes_cut_words)
-        self._pool: Pool | None = None
-        if workers:
-            from ._pool import Pool
-
-            self._pool = Pool(workers, start, msgspec.msgpack.encode(self._setting))
+        self._setting = setting(config, quiet_s)
+        self._pool = pool
         self._left: set[str] = set()
         self._stored: dict[str, Stored] = {}
 
@@ -122,21 +134,17 @@ class Runner:
     def _job(self, task: Task, goes_on: bool) -> Job:
         from .prepare import Job
 
-        known = task.known
+        known, cut_words = task.known, self._store.takes_cut_words
         if goes_on:
             known = self._store.sources(task.source.agent)[task.source.path]
         if known is not None and task.is_gone:
             kept = self._stored.setdefault(task.source.path, Stored(self._store.kept(known.number), known.position))
             since, records, until = kept.take()
             resume = self._store.resume(known.number) if goes_on else Resume()
-            return Job(source=task.source, since=since, resume=resume, kept=records, until=until)
+            return Job(source=task.source, since=since, resume=resume, kept=records, until=until, cut_words=cut_words)
         if known is not None and (goes_on or task.why == "grown"):
-            return Job(source=task.source, since=known.position, resume=self._store.resume(known.number))
-        return Job(source=task.source, is_new=task.why == "new")
-
-    def close(self) -> None:
-        if self._pool is not None:
-            self._pool.close()
+            return Job(source=task.source, since=known.position, resume=self._store.resume(known.number), cut_words=cut_words)
+        return Job(source=task.source, is_new=task.why == "new", cut_words=cut_words)
 
 
 class Stored:
@@ -179,3 +187,18 @@ def groups(results: Iterable[tuple[Task, Result]], most: int) -> Iterator[list[t
             group, size = [], 0
     if group:
         yield group
+
+
+@contextmanager
+def without_gc() -> Iterator[None]:
+    """Looking for cycles among all the values of a sync takes 5 % of its time; `prepare` looks at what each part leaves instead. Left
+    out is all that is there already: looked at, it would be no longer shared with the workers."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+        if was_enabled:
+            gc.enable()

@@ -12,17 +12,21 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import adapters, pipeline, query
 from .. import config as settings
 from .. import store as stores
 from ..errors import ConfigError
 from ..pipeline import Report
+from ..tasks import start_workers
 from . import _click as click
 from ._options import AgentName, as_json_list
 from ._out import note, one_line, paint, warn, write_json
 from ._words import count, duration, size
+
+if TYPE_CHECKING:
+    from .._pool import Pool
 
 MOST_LINES = 10
 """Of problems and reasons in the summary; --json has all."""
@@ -46,21 +50,22 @@ def command(agents: tuple[str, ...], roots: tuple[str, ...], watch: bool, dry_ru
         raise click.UsageError("--root needs --agent: say whose sessions are there")
     config = settings.load()
     warn_of_strangers(config)
-    with open_for_sync(config, dry_run) as store:
+    is_usual = not (agents or roots or dry_run or workers is not None)
+    with started_ahead(config, is_usual) as ready, open_for_sync(config, dry_run) as store:
         run = partial(sync, store, config, agents=agents, roots=roots, dry_run=dry_run, workers=workers)
         if watch:
             from ._watch import alone, has_news
             from ._watch import watch as go_on
 
             with alone(config.home):
-                report = first_pass(run)
+                report = first_pass(run, ready)
                 if not is_json:
                     show(report, config, agents, roots)
                 elif has_news(report):
                     show_json(report)
                 go_on(run, places(config, agents, roots), show_json if is_json else show_pass, report.problems)
             return
-        report = first_pass(run)
+        report = first_pass(run, ready)
         if is_json:
             write_json(report)
         else:
@@ -74,10 +79,10 @@ def warn_of_strangers(config: settings.Config) -> None:
         warn(f"{file}: [sources.{one_line(name)}] is about no agent that runlore reads; there are: {', '.join(adapters.names())}")
 
 
-def first_pass(run: Callable[..., Report]) -> Report:
+def first_pass(run: Callable[..., Report], ready: Pool | None) -> Report:
     """A sync with a progress line. One that is interrupted says what that means."""
     try:
-        return run(progress=Progress())
+        return run(progress=Progress(), ready=ready)
     except KeyboardInterrupt:
         note("stopped; what was committed stays, `runlore sync` goes on from there")
         raise
@@ -105,6 +110,16 @@ def sync(store: stores.Store, config: settings.Config, *, agents: Sequence[str],
             file.write(f"{len(report.problems)}\n" if report.problems else "")
         os.utime(query.synced_mark(config))  # An empty file that stays empty may keep its time.
     return report
+
+
+@contextmanager
+def started_ahead(config: settings.Config, is_usual: bool) -> Iterator[Pool | None]:
+    """Workers for a first sync of everything, which will find much: they get ready while the store is opened and sources are looked for."""
+    if not is_usual or query.synced_mark(config).exists():
+        yield None
+        return
+    with closing(start_workers(config, os.cpu_count() or 1)) as ready:
+        yield ready
 
 
 @contextmanager
