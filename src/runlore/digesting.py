@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack, closing, nullcontext
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -23,21 +23,17 @@ from .store import Store, open_store
 from .timeline import PAUSE
 
 if TYPE_CHECKING:
+    from ._pool import Pool
     from .pipeline import Progress
 
 WORKERS_FROM = 64
 """Sessions. Fewer are done before processes would have been started."""
-AHEAD = 32
-"""Sessions that the workers may be ahead of the writer."""
+AHEAD = 4
+"""Jobs that each worker may be ahead of the writer."""
 COMMIT = 200
-"""Digests in a transaction: a killed sync loses no more."""
-
-
-class _Setting(msgspec.Struct):
-    """What a worker needs to know."""
-
-    url: str
-    limits: Quality
+"""Digests in a transaction, and at most in a job: a killed sync loses no more."""
+JOB = b"d"
+"""What a job for a digest begins with, among workers that do others too."""
 
 
 class _Made(msgspec.Struct):
@@ -49,10 +45,16 @@ class _Made(msgspec.Struct):
 
 
 def digest_stale(
-    store: Store, config: Config, *, workers: int | None = None, quiet_s: float = PAUSE.total_seconds(), progress: Progress | None = None
+    store: Store,
+    config: Config,
+    *,
+    workers: int | None = None,
+    quiet_s: float = PAUSE.total_seconds(),
+    progress: Progress | None = None,
+    pool: Pool | None = None,
 ) -> tuple[int, list[tuple[str, str]]]:
-    """Makes every digest that is missing, of older rules, or of less than what is stored. How many, and (uid, reason) of those
-    that could not be made: they are tried again by the next sync."""
+    """Makes every digest that is missing, of older rules, or of less than what is stored, with workers that are there already (`pool`) or
+    new ones. How many, and (uid, reason) of those that could not be made: they are tried again by the next sync."""
     now = datetime.now(UTC)
     stale = store.stale_digests(DIGEST_VERSION, now - timedelta(seconds=quiet_s))
     if not stale:
@@ -62,9 +64,9 @@ def digest_stale(
     count, problems = 0, []
     if workers is None:
         workers = (os.cpu_count() or 1) if len(stale) >= WORKERS_FROM else 0
-    made = _made(store, config, stale, workers)
+    made = _made(store, config, stale, workers, pool)
     # What the sync has written is brought into the file meanwhile. It has a thread, with which no workers are to be forked.
-    with nullcontext() if workers else store.bulk():
+    with nullcontext() if workers and pool is None else store.bulk():
         for _ in range(0, len(stale), COMMIT):
             with store.transaction():
                 for _, one in zip(range(COMMIT), made, strict=False):  # In this order: else one more would be taken, and lost.
@@ -78,40 +80,48 @@ def digest_stale(
     return count, problems
 
 
-def _made(store: Store, config: Config, uids: Sequence[str], workers: int) -> Iterator[_Made]:
+def _made(store: Store, config: Config, uids: Sequence[str], workers: int, pool: Pool | None) -> Iterator[_Made]:
     """In the order of the uids, made here or by workers."""
-    url = config.store if "://" in config.store else store.url
-    if not workers or ("://" in config.store) != ("://" in store.url):
+    in_server = "://" in store.url
+    if (not workers and (pool is None or in_server)) or ("://" in config.store) != in_server:
         yield from (_make(store, uid, config.quality) for uid in uids)
         return
-    from ._pool import Pool
-
-    decode = msgspec.msgpack.Decoder(_Made).decode
-    todo = deque(uids)
+    url = config.store if in_server else store.url  # What a store in a server says of itself is without the password.
     with ExitStack() as stack:
-        pool = Pool(workers, start, _Setting(url, config.quality))
-        stack.callback(pool.close)
+        if pool is None:
+            from ._pool import Pool
+
+            pool = stack.enter_context(closing(Pool(workers, _start_alone, config.quality)))
+        size = min(COMMIT, -(-len(uids) // pool.workers))
+        todo = deque(uids[at : at + size] for at in range(0, len(uids), size))
+        decode = msgspec.msgpack.Decoder(list[_Made]).decode
         flying = 0
         while todo or flying:
-            while todo and flying < AHEAD:
-                pool.submit(todo.popleft().encode())
+            while todo and flying < AHEAD * pool.workers:
+                pool.submit(JOB + msgspec.msgpack.encode((url, todo.popleft())))
                 flying += 1
             flying -= 1
-            yield decode(pool.next())
+            yield from decode(pool.next())
 
 
-def start(setting: _Setting) -> Callable[[bytes], bytes]:
-    """In a worker: from a uid to a `_Made`. The store is opened with the first one, because a connection cannot be inherited."""
+def start(limits: Quality) -> Callable[[memoryview], bytes]:
+    """In a worker: from the url of a store and some uids to a `_Made` for each. It is opened there, because a connection cannot be
+    inherited, and closed, because the last one to close a store tidies it up."""
     from .digest import session as _  # noqa: F401  # Compiles its patterns once, before there are workers.
 
-    opened: list[Store] = []
+    decode = msgspec.msgpack.Decoder(tuple[str, list[str]]).decode
 
-    def make(uid: bytes) -> bytes:
-        if not opened:
-            opened.append(open_store(setting.url, read_only=True))
-        return msgspec.msgpack.encode(_make(opened[0], uid.decode(), setting.limits))
+    def make(job: memoryview) -> bytes:
+        url, uids = decode(job)
+        with closing(open_store(url, read_only=True)) as store:
+            return msgspec.msgpack.encode([_make(store, uid, limits) for uid in uids])
 
     return make
+
+
+def _start_alone(limits: Quality) -> Callable[[bytes], bytes]:
+    make = start(limits)
+    return lambda job: make(memoryview(job)[len(JOB) :])
 
 
 def _make(store: Store, uid: str, limits: Quality) -> _Made:

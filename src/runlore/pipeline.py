@@ -25,7 +25,7 @@ from .errors import ConfigError, ReadError, StoreLost
 from .model import Digest
 from .places import Places
 from .store import DAMAGED, FORGOTTEN, Batch, Filter, Put, SourceState, Store
-from .tasks import TOGETHER, Runner, Task, groups, start_workers, without_gc
+from .tasks import TOGETHER, Runner, Task, groups, moved_from, start_workers, without_gc
 from .timeline import PAUSE
 
 if TYPE_CHECKING:
@@ -37,10 +37,9 @@ COMMIT_BYTES = 64 * 1024 * 1024
 COMMIT_S = 2.0
 """A transaction is closed after so much: a killed sync loses little, and readers see it grow."""
 
-LAST_BYTES = 16 * 1024 * 1024
+LAST_BYTES = 8 * 1024 * 1024
 """So much before the end a transaction is closed as well: it is brought into the file while the workers are still at the rest, and the last
-one has little to write. Without, a first sync ends with 0.1 s of writing that everyone waits for; with half of this, the workers are done
-before it is."""
+one has little to write. Without, a first sync ends with 0.1 s of writing that everyone waits for."""
 
 MOST_TRIES = 100
 """How often a sync begins anew when the database went away in the middle of it."""
@@ -113,11 +112,10 @@ def sync(
 ) -> Report:
     """Brings the store up to date with everything the agents have written. Raises StoreBusy when another sync runs. Sessions get a
     digest when they have been quiet for `quiet_s`. `ready` are workers for it that were started before (`tasks.start_workers`, with the
-    same `quiet_s`); it ends them."""
+    same `quiet_s`); it tells them to end."""
     began = time.monotonic()
     for left in reversed(range(MOST_TRIES)):
-        run = _Sync(store, config, agents, roots, Report(dry_run=dry_run), quiet_s)
-        run.pool, ready = ready, None
+        run = _Sync(store, config, agents, roots, Report(dry_run=dry_run), quiet_s, ready)
         try:
             run.run(workers, progress)
             if not dry_run:
@@ -126,6 +124,9 @@ def sync(
         except StoreLost:  # What was committed is there; what was not is found to be new once more.
             if not left:
                 raise
+            ready = None
+        finally:
+            run.dismiss()
     run.report.seconds = time.monotonic() - began
     return run.report
 
@@ -149,7 +150,7 @@ class _Sync:
     """One sync. The methods are its steps."""
 
     def __init__(
-        self, store: Store, config: Config, agents: Sequence[str], roots: Sequence[str], report: Report, quiet_s: float
+        self, store: Store, config: Config, agents: Sequence[str], roots: Sequence[str], report: Report, quiet_s: float, ready: Pool | None
     ) -> None:  # fmt: skip
         self.store, self.config, self.report = store, config, report
         self.agents, self.roots, self.quiet_s = agents, roots, quiet_s
@@ -163,17 +164,18 @@ class _Sync:
         self.overtaken = 0
         self.is_careful = False
         """Put one source at a time: one of them has a value that the database does not take."""
-        self.pool: Pool | None = None
+        self.found: list[Source] = []
+        self.ready = self.pool = ready
         """Workers, also such as were started before it was known whether there is something for them to do."""
 
     def run(self, workers: int | None, progress: Progress | None) -> None:
         """All steps in their order."""
         with ExitStack() as stack:
-            stack.callback(self._dismiss)
             is_dry = self.report.dry_run
             if not is_dry:
                 stack.enter_context(self.store.sync_lock())
-            tasks, missing, moved = self.plan(self.discover())
+            self.found = self.discover()
+            tasks, missing, moved = self.plan(self.found)
             if is_dry:
                 return
             self.note(missing, moved)
@@ -233,7 +235,7 @@ class _Sync:
         moved: list[tuple[int, Source]] = []
         for source in found:
             state = known.get((source.agent, source.path))
-            if state is None and lost and (state := _moved_from(source, list(lost.values()))) is not None:
+            if state is None and lost and (state := moved_from(source, list(lost.values()))) is not None:
                 counts["moved"] += 1
                 moved.append((state.number, source))
                 del lost[source.agent, state.source.path]
@@ -312,7 +314,7 @@ class _Sync:
             if not self.overtaken:
                 break
             self.report, self.touched, self.overtaken = Report(), set(), 0
-            tasks, _, _ = self.plan(self.discover())
+            tasks, _, _ = self.plan(self.found)
             self._do([task for task in tasks if task.why == "outdated"], workers, None)
             report.problems += [problem for problem in self.report.problems if problem not in report.problems]
         self.report, self.touched = report, touched
@@ -348,11 +350,9 @@ class _Sync:
         if workers is None:
             workers = (os.cpu_count() or 1) if self.report.size >= WORKERS_FROM_BYTES else 0
         with ExitStack() as stack:
-            stack.callback(self._dismiss)
             stack.enter_context(without_gc())
-            if not workers:
-                self._dismiss()
-            elif self.pool is None:
+            stack.callback(self._give_up)
+            if workers and self.pool is None:
                 self.pool = start_workers(self.config, workers, self.quiet_s)
             runner = Runner(self.store, self.config, self.pool, self.quiet_s)
             stack.enter_context(self.store.bulk())  # It has a thread: after the workers, which are forked.
@@ -371,10 +371,15 @@ class _Sync:
                 if commits.step(sum(result.batch.size for _, result in group if result.batch is not None)) and self._is_full():
                     return
 
-    def _dismiss(self) -> None:
-        """Ends the workers, if there are any."""
+    def _give_up(self) -> None:
+        """What workers are still at, and nobody will take any more, is left undone."""
+        if self.pool is not None and not self.pool.is_idle:
+            self.dismiss()
+
+    def dismiss(self) -> None:
+        """Ends the workers, if there are any; for those that it was given somebody else waits."""
         if self.pool is not None:
-            self.pool.close()
+            (self.pool.stop if self.pool is self.ready else self.pool.close)()
             self.pool = None
 
     def _is_full(self) -> bool:
@@ -525,7 +530,7 @@ class _Sync:
         """Makes the digests of what has changed and come to rest, but for those that were made with it."""
         from .digesting import digest_stale
 
-        count, problems = digest_stale(self.store, self.config, workers=workers, quiet_s=self.quiet_s, progress=progress)
+        count, problems = digest_stale(self.store, self.config, workers=workers, quiet_s=self.quiet_s, progress=progress, pool=self.pool)
         self.report.digests += count
         self.report.problems += problems
 
@@ -545,19 +550,6 @@ def _version(agent: str) -> int | None:
         return adapters.get(agent).version
     except ConfigError:  # Its adapter is not installed any more: nothing to derive it with.
         return None
-
-
-def _moved_from(source: Source, lost: list[SourceState]) -> SourceState | None:
-    """The vanished source that this new one is: the same file, or one of the same name that begins with what was read."""
-    adapter = adapters.get(source.agent)
-    for state in lost:
-        old = state.source
-        if old.agent != source.agent or not 0 < state.position.offset <= source.size:
-            continue
-        alike = (source.inode and source.inode == old.inode) or Path(old.path).name == Path(source.path).name
-        if alike and adapter.follows(source, state.position):
-            return state
-    return None
 
 
 def _count(totals: dict[str, int], more: dict[str, int]) -> None:

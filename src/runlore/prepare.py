@@ -106,7 +106,7 @@ def setting(config: Config, quiet_s: float = PAUSE.total_seconds()) -> Setting:
     )
 
 
-def start(config: Config, quiet_s: float) -> Callable[[bytes], bytearray]:
+def start(config: Config, quiet_s: float) -> Callable[[memoryview], bytearray]:
     """Makes the function that a worker runs for each job."""
     from .digest import session as _  # noqa: F401  # Compiles its patterns once, before there are workers.
 
@@ -114,7 +114,7 @@ def start(config: Config, quiet_s: float) -> Callable[[bytes], bytearray]:
     decode = msgspec.msgpack.Decoder(Job).decode
     result = bytearray()  # Always the same: for megabytes, new memory takes longer than what is written into it.
 
-    def do(job: bytes) -> bytearray:
+    def do(job: memoryview) -> bytearray:
         _encode_into(preparer.prepare(decode(job)), result)
         return result
 

@@ -10,10 +10,12 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from . import adapters
 from .adapters import Position, Record, Source
 from .config import Config
 from .errors import ReadError
@@ -34,6 +36,10 @@ TOGETHER_BYTES = 4 * 1024 * 1024
 """So many sources are put together in a store that takes groups."""
 
 
+JOB = b"p"
+"""What a job for a part of a source begins with."""
+
+
 class Task(msgspec.Struct, kw_only=True):
     """A source with something to do, and why: new, grown, rewritten, or outdated (derived by an older adapter)."""
 
@@ -49,17 +55,33 @@ class Task(msgspec.Struct, kw_only=True):
         return max(0, self.source.size - done)
 
 
+def moved_from(source: Source, lost: list[SourceState]) -> SourceState | None:
+    """The vanished source that this new one is: the same file, or one of the same name that begins with what was read."""
+    adapter = adapters.get(source.agent)
+    for state in lost:
+        old = state.source
+        if old.agent != source.agent or not 0 < state.position.offset <= source.size:
+            continue
+        alike = (source.inode and source.inode == old.inode) or Path(old.path).name == Path(source.path).name
+        if alike and adapter.follows(source, state.position):
+            return state
+    return None
+
+
 def start_workers(config: Config, count: int, quiet_s: float = PAUSE.total_seconds()) -> Pool:
-    """Processes that prepare tasks. They get ready while this one goes on."""
+    """Processes that prepare tasks and make digests. They get ready while this one goes on."""
     from ._pool import Pool
 
     return Pool(count, _get_ready, (config, quiet_s))
 
 
-def _get_ready(how: tuple[Config, float]) -> Callable[[bytes], bytearray]:
-    from .prepare import start  # Imported there: it takes 20 ms, and the process that starts them has other things to do meanwhile.
+def _get_ready(how: tuple[Config, float]) -> Callable[[bytes], bytes | bytearray]:
+    from . import digesting, prepare  # Imported there: it takes 50 ms, and the process that starts them has other things to do meanwhile.
 
-    return start(*how)
+    config, quiet_s = how
+    do: dict[bytes, Callable[[memoryview], bytes | bytearray]]
+    do = {JOB: prepare.start(config, quiet_s), digesting.JOB: digesting.start(config.quality)}
+    return lambda job: do[job[:1]](memoryview(job)[1:])
 
 
 class Runner:
@@ -95,7 +117,7 @@ class Runner:
             else:
                 while todo and (not flying or (len(flying) < AHEAD_JOBS and ahead < AHEAD_BYTES)):
                     task, goes_on = todo.popleft()
-                    self._pool.submit(msgspec.msgpack.encode(self._job(task, goes_on)))
+                    self._pool.submit(JOB + msgspec.msgpack.encode(self._job(task, goes_on)))
                     flying.append((task, part := min(task.size, BATCH_BYTES)))
                     ahead += part
                 task, part = flying.popleft()
