@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from .billing import Pricer
     from .prepare import Result
 
-COMMIT_BYTES = 64 * 1024 * 1024
+COMMIT_BYTES = 32 * 1024 * 1024
 COMMIT_S = 2.0
 """A transaction is closed after so much: a killed sync loses little, and readers see it grow."""
 
