@@ -21,9 +21,9 @@ from runlore import config as config_module
 from runlore import pipeline, prepare
 from runlore.adapters import Facts, Normalized, Position, Record, Source
 from runlore.config import Config, Exclude, ExtraRoot, Redact, SourceConfig
-from runlore.errors import ReadError, StoreBusy, StoreError
+from runlore.errors import ReadError, RunloreError, StoreBusy, StoreError, StoreLost
 from runlore.model import BLOCK
-from runlore.store import CallFilter, Filter, Store, open_store
+from runlore.store import Batch, CallFilter, Filter, Put, Store, open_store
 from runlore.tasks import start_workers
 from tests.ledgers import Paid
 from tests.toy import Toy, line
@@ -601,13 +601,37 @@ def test_workers_make_the_same_store_as_one_process(
             uid = f"toy:s{n}"
             assert (store.events(uid), store.bodies(uid)) == (other.events(uid), other.bodies(uid))
         other.close()
+        if ready is not None:
+            ready.close()
 
 
-def test_workers_that_were_started_in_vain_are_ended(store: Store, config: Config, root: Path) -> None:
-    append(root / "s1.jsonl", line(id="a"))
-    ready = start_workers(config, 2)
-    assert pipeline.sync(store, config, ready=ready).events == 1
-    assert ready.is_closed
+def test_workers_that_were_started_in_vain_are_ended(store: Store, config: Config) -> None:
+    with closing(start_workers(config, 2)) as ready:
+        assert pipeline.sync(store, config, ready=ready).found == {}
+        assert ready.is_closed
+        with pytest.raises(RunloreError, match="have ended"):
+            ready.submit(b"")
+
+
+@pytest.mark.parametrize("failing", [1, 7, 25])
+def test_a_store_that_goes_away_costs_the_workers_and_nothing_else(
+    failing: int, store: Store, config: Config, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for n in range(30):
+        append(root / f"s{n}.jsonl", *(line(id=f"{n}-{k}", text=f"text {k}") for k in range(5)))
+    real, count = type(store).put, 0
+
+    def put(self: Store, batch: Batch) -> Put:
+        nonlocal count
+        count += 1
+        if count == failing:
+            raise StoreLost("it went away")
+        return real(self, batch)
+
+    monkeypatch.setattr(type(store), "put", put)
+    with closing(start_workers(config, 2)) as ready:
+        pipeline.sync(store, config, ready=ready)
+    assert [len(store.events(f"toy:s{n}")) for n in range(30)] == [5] * 30
 
 
 def test_secrets_are_out_before_anything_is_stored(store: Store, sync: Callable[..., pipeline.Report], root: Path) -> None:

@@ -1,6 +1,7 @@
 """Worker processes: results come in the order of the jobs, through memory that is shared or through the pipe."""
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -39,6 +40,10 @@ def is_running(pid: int) -> bool:
     return Path(f"/proc/{pid}").exists()
 
 
+def children() -> set[int]:
+    return {int(pid) for task in Path("/proc/self/task").iterdir() for pid in (task / "children").read_text().split()}
+
+
 def repeat(setting: bytes) -> Callable[[bytes], bytearray]:
     """A job says how often its byte is to be repeated. The answer is always in the same place, as that of a sync's worker is."""
     answer = bytearray()
@@ -61,7 +66,7 @@ def pool(workers: int = 2) -> closing[Pool]:
 
 @pytest.mark.parametrize("forks", [True, False])
 def test_results_come_in_the_order_of_the_jobs(forks: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_pool, "_FORKS", forks and sys.platform == "linux")
+    monkeypatch.setattr(_pool, "FORKS", forks and sys.platform == "linux")
     jobs = [(bytes([65 + n % 26]), n * 37 % 5000) for n in range(300) if n * 37 % 5000 not in (13, 14)]
     with pool() as two:
         for byte, count in jobs:
@@ -142,6 +147,29 @@ def test_and_before_they_are_ready() -> None:
 
 
 @shared
+def test_and_whenever_they_are_told_to(loops: Callable[[int], int]) -> None:
+    began = time.monotonic()
+    for n in range(loops(200)):
+        two = Pool(2, sleep, b"")
+        two.submit(b"600")
+        two.submit(b"600")
+        time.sleep(n % 20 / 1000)
+        two.close()
+    assert time.monotonic() - began < 300
+
+
+@shared
+def test_that_the_process_is_gone_which_became_the_workers_is_told() -> None:
+    others = children()
+    with closing(Pool(2, never, b"")) as two:
+        two.submit(b"")
+        (child,) = children() - others
+        os.kill(child, signal.SIGKILL)
+        with pytest.raises(RunloreError, match="ended unexpectedly"):
+            two.next()
+
+
+@shared
 def test_and_when_their_master_is_killed() -> None:
     script = """
 import os, sys, time
@@ -166,6 +194,34 @@ time.sleep(600)
             return
         time.sleep(0.1)
     pytest.fail("a worker goes on without its master")
+
+
+def test_what_has_ended_takes_no_more() -> None:
+    ended = Pool(1, repeat, b">")
+    ended.close()
+    ended.close()
+    with pytest.raises(RunloreError, match="have ended"):
+        ended.submit(b"a1")
+
+
+@shared
+def test_small_pipes_do_not_wait_for_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    import fcntl
+
+    def small() -> tuple[int, int]:
+        reads, writes = made()
+        fcntl.fcntl(writes, 1031, 8192)  # F_SETPIPE_SZ: what the system gives who has very many.
+        return reads, writes
+
+    made = os.pipe
+    monkeypatch.setattr(os, "pipe", small)
+    monkeypatch.setattr(_pool, "_ROOM", 1)
+    monkeypatch.setattr(_pool, "_LEAST_ROOM", 1)
+    with pool() as two:
+        for _ in range(30):
+            two.submit(b"a100000" + b" " * 20_000)
+        for _ in range(30):
+            assert len(two.next()) == 100_001
 
 
 def test_a_ring_never_overwrites_what_is_not_done_with() -> None:

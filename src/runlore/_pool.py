@@ -24,16 +24,19 @@ from .errors import RunloreError
 Start = Callable[[Any], Callable[[bytes], bytes | bytearray]]
 """Gives the function that does the jobs, from a setting that can be pickled. What that gives back is used before its next job."""
 
-_FORKS = sys.platform == "linux"
+FORKS = sys.platform == "linux"
 """A fork takes 5 ms where a new process takes 150. It is safe while no other thread runs, as when a sync begins."""
+
+_MOST = 16
+"""Workers, where there are more cores."""
 
 _AT_ONCE = 2
 """Jobs that a worker has: while it does one the next is already there, for the thread that would hand it out has to wait for the
 master to let it run, 2 to 5 ms each time."""
 
-_SMALL = 32 * 1024
-"""A job of so many bytes fits into the pipe of a worker that does not read just now. A larger one goes to an idle worker only: two
-full pipes would wait for each other."""
+_SMALL = 4 * 1024
+"""A job of so many bytes fits into the pipe of a worker that does not read just now, also where a user has so many of them that the system
+makes small ones. A larger job goes to an idle worker only: two full pipes would wait for each other."""
 
 _NICE = 10
 """How far workers stand back behind the master, which has to write what they make: where all want to run it should, else they are done
@@ -48,10 +51,19 @@ _GOOD, _BAD, _HERE = b"+", b"-", b"@"
 _PAGE, _PIPE = 4096, 65536
 """What is worth being copied to be written at once, and what a pipe holds."""
 
+
+_HEARD = {signal.SIGTERM, signal.SIGCHLD} if sys.platform == "linux" else {signal.SIGTERM}
+"""What the process that becomes the workers waits for."""
+
 _PLACE = struct.Struct("<QQ")
 _NUMBER = struct.Struct("<Q")
 
 _GONE = RunloreError("a worker process ended unexpectedly (out of memory?); run it again, it goes on where it stopped")
+
+
+def cores() -> int:
+    """How many workers are worth having: more than some have nothing to do, for one process writes what they make."""
+    return min(os.cpu_count() or 1, _MOST)
 
 
 class Pool:
@@ -62,16 +74,16 @@ class Pool:
     """
 
     def __init__(self, workers: int, start: Start, setting: Any) -> None:
-        self.workers = workers
+        self.count = workers
         self._order: deque[_Job] = deque()
         self._waiting: deque[_Job] = deque()
         self._last: _Job | None = None
         self._done = threading.Condition()
         self.is_closed = False
-        pipes = [_two_ends() for _ in range(workers)]
-        rings = [_Ring.made(max(_ROOM // workers, _LEAST_ROOM)) if _FORKS else None for _ in range(workers)]
+        pipes = _pipes(workers)
+        rings = [_Ring.made(max(_ROOM // workers, _LEAST_ROOM)) if FORKS else None for _ in range(workers)]
         self._workers = {ours: _Worker(ring) for (ours, _), ring in zip(pipes, rings, strict=True)}
-        self._end, self._join = (_fork if _FORKS else _spawn)(pipes, rings, start, setting)
+        self._end, self._join = (_fork if FORKS else _spawn)(pipes, rings, start, setting)
         for _, theirs in pipes:
             theirs.close()
         self._bell, self._rope = _two_ends()
@@ -85,6 +97,8 @@ class Pool:
 
     def submit(self, data: bytes) -> None:
         """Adds a job."""
+        if self.is_closed:
+            raise RunloreError("these workers have ended")
         job = _Job(data)
         self._order.append(job)
         self._waiting.append(job)
@@ -170,12 +184,14 @@ class Pool:
         """Tells them to end, and does not wait until they have: to give back its memory takes a process 20 ms."""
         if self.is_closed:
             return
-        self.is_closed = True
+        self._end()  # First: the thread may be about to write to one of them.
         self._rope.send_bytes(b"end")
         self._thread.join()
+        self.is_closed = True
+        self._leave_last()
         for pipe in [*self._workers, self._bell, self._rope]:
             pipe.close()
-        self._end()
+        self._workers = {}  # And with them the memory that is shared.
 
 
 class _Job:
@@ -283,12 +299,14 @@ class _Descriptors:
         return bytes(data)
 
     def close(self) -> None:
-        os.close(self.reads)
-        os.close(self.writes)
+        """Not twice: another file may have these numbers by then."""
+        reads, writes, self.reads, self.writes = self.reads, self.writes, -1, -1
+        os.close(reads)
+        os.close(writes)
 
 
 def _two_ends() -> tuple[_Pipe, _Pipe]:
-    if not _FORKS:
+    if not FORKS:
         import multiprocessing as mp
 
         return mp.get_context("spawn").Pipe()
@@ -296,9 +314,22 @@ def _two_ends() -> tuple[_Pipe, _Pipe]:
     return _Descriptors(one_reads, one_writes), _Descriptors(other_reads, other_writes)
 
 
+def _pipes(count: int) -> list[tuple[_Pipe, _Pipe]]:
+    """So many, or none: where too many files are open."""
+    made: list[tuple[_Pipe, _Pipe]] = []
+    try:
+        while len(made) < count:
+            made.append(_two_ends())
+    except OSError:
+        for end in (end for pair in made for end in pair):
+            end.close()
+        raise
+    return made
+
+
 def _wait(pipes: Sequence[Any]) -> Iterable[Any]:
     """Those from which something can be read, or will never be again. Waits until there is one."""
-    if not _FORKS:
+    if not FORKS:
         from multiprocessing.connection import wait
 
         return wait(pipes)
@@ -340,12 +371,15 @@ def _start_work(pipe: _Pipe, start: Start, setting: Any) -> None:
 
 def _fork(pipes: list[tuple[_Pipe, _Pipe]], rings: Sequence[_Ring | None], start: Start, setting: Any) -> _Ways:
     """The same from a copy of this process."""
+    # Else Ctrl-C might reach the copy while it would still go on with all that the master is in the middle of.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     pid = os.fork()
     if not pid:
         try:
             _become_workers(pipes, rings, start, setting)
         finally:
             os._exit(0)
+    signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def end() -> None:
         with suppress(ProcessLookupError):
@@ -363,23 +397,20 @@ def _become_workers(pipes: list[tuple[_Pipe, _Pipe]], rings: Sequence[_Ring | No
     waits for them, and ends them when it is to end itself."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     _stand_back()
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     for ours, _ in pipes:
         ours.close()
     do = _ready(start, setting)
     gc.freeze()  # Else looking for cycles would copy all of it for each worker.
+    # From here on it hears of what is to end, and of what has ended, when it asks: whenever that comes, each of them is ended.
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_BLOCK, _HEARD)
     pids: list[int] = []
-
-    def end(*_: object) -> None:
-        for pid in pids:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGTERM)
-
-    signal.signal(signal.SIGTERM, end)
     for (_, pipe), ring in zip(pipes, rings, strict=True):
         if pid := os.fork():
             pids.append(pid)
             continue
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _HEARD)
         for _, other in pipes:
             if other is not pipe:
                 other.close()  # While a copy of it is open here, the master never sees the end of another worker's pipe.
@@ -388,13 +419,16 @@ def _become_workers(pipes: list[tuple[_Pipe, _Pipe]], rings: Sequence[_Ring | No
     for _, theirs in pipes:
         theirs.close()
     while pids:
-        os.waitpid(pids[-1], 0)
-        pids.pop()
+        if signal.sigwait(_HEARD) == signal.SIGTERM:
+            for pid in pids:
+                os.kill(pid, signal.SIGTERM)
+        pids = [pid for pid in pids if os.waitpid(pid, os.WNOHANG) == (0, 0)]
 
 
 def _stand_back() -> None:
     if hasattr(os, "nice"):
         os.nice(_NICE)
+    signal.set_wakeup_fd(-1)  # Of the program around the master: what is told here is not told there.
     gc.disable()  # Jobs leave few cycles behind, and looking for some takes 2 % of the time.
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the master decides what to do.
 

@@ -25,7 +25,6 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from . import _sieve_table
 from ._rules import ESCAPED_ASCII, LED, MARKED, PLACED
 
 _WINDOW = 4
@@ -56,7 +55,7 @@ def write() -> None:
     """Writes the table down."""
     text = b64encode(zlib.compress(msgspec.msgpack.encode(table()), 9)).decode()
     lines = "".join(f"{text[at : at + 128]}\n" for at in range(0, len(text), 128))
-    Path(_sieve_table.__file__).write_text(_FILE.format(lines), encoding="ascii", newline="\n")
+    Path(__file__).with_name("_sieve_table.py").write_text(_FILE.format(lines), encoding="ascii", newline="\n")
 
 
 _FILE = '''"""The table of `_sieve`, which wrote this file: `python -m runlore._sieve`."""

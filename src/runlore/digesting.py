@@ -6,7 +6,6 @@ stale. The cost is that of the sessions that changed.
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, nullcontext
@@ -30,6 +29,8 @@ WORKERS_FROM = 64
 """Sessions. Fewer are done before processes would have been started."""
 AHEAD = 4
 """Jobs that each worker may be ahead of the writer."""
+LEAST = 16
+"""Sessions in a job: a worker opens the store for each."""
 COMMIT = 200
 """Digests in a transaction, and at most in a job: a killed sync loses no more."""
 JOB = b"d"
@@ -63,7 +64,9 @@ def digest_stale(
         progress.start(len(stale), 0, "digests")
     count, problems = 0, []
     if workers is None:
-        workers = (os.cpu_count() or 1) if len(stale) >= WORKERS_FROM else 0
+        from ._pool import cores
+
+        workers = cores() if len(stale) >= WORKERS_FROM else 0
     made = _made(store, config, stale, workers, pool)
     # What the sync has written is brought into the file meanwhile. It has a thread, with which no workers are to be forked.
     with nullcontext() if workers and pool is None else store.bulk():
@@ -92,12 +95,12 @@ def _made(store: Store, config: Config, uids: Sequence[str], workers: int, pool:
             from ._pool import Pool
 
             pool = stack.enter_context(closing(Pool(workers, _start_alone, config.quality)))
-        size = min(COMMIT, -(-len(uids) // pool.workers))
+        size = min(COMMIT, max(LEAST, -(-len(uids) // (pool.count * AHEAD))))
         todo = deque(uids[at : at + size] for at in range(0, len(uids), size))
         decode = msgspec.msgpack.Decoder(list[_Made]).decode
         flying = 0
         while todo or flying:
-            while todo and flying < AHEAD * pool.workers:
+            while todo and flying < AHEAD * pool.count:
                 pool.submit(JOB + msgspec.msgpack.encode((url, todo.popleft())))
                 flying += 1
             flying -= 1

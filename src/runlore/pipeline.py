@@ -45,7 +45,7 @@ MOST_TRIES = 100
 """How often a sync begins anew when the database went away in the middle of it."""
 
 WORKERS_FROM_BYTES = 20 * 1024 * 1024
-"""Below this, starting processes takes longer than what they would save."""
+"""Below this, starting processes takes longer than what they would save. In a first sync they are started before that is known."""
 
 
 MOST_ROUNDS = 10
@@ -111,8 +111,8 @@ def sync(
     ready: Pool | None = None,
 ) -> Report:
     """Brings the store up to date with everything the agents have written. Raises StoreBusy when another sync runs. Sessions get a
-    digest when they have been quiet for `quiet_s`. `ready` are workers for it that were started before (`tasks.start_workers`, with the
-    same `quiet_s`); it tells them to end."""
+    digest when they have been quiet for `quiet_s`. `ready` are workers that were started before (`tasks.start_workers`, with the same
+    `quiet_s`): they are used however little there is to do, and told to end."""
     began = time.monotonic()
     for left in reversed(range(MOST_TRIES)):
         run = _Sync(store, config, agents, roots, Report(dry_run=dry_run), quiet_s, ready)
@@ -343,12 +343,15 @@ class _Sync:
                 else:
                     self._note_problem(bad.source, f"{UNSTORABLE}: {bad}")
                 report, self.report = self.report, Report()  # What was found has been told already.
-                tasks, _, _ = self.plan(self.discover())
+                self.found = self.discover()
+                tasks, _, _ = self.plan(self.found)
                 self.report = report
 
     def _ingest(self, tasks: list[Task], workers: int | None, progress: Progress | None) -> None:
         if workers is None:
-            workers = (os.cpu_count() or 1) if self.report.size >= WORKERS_FROM_BYTES else 0
+            from ._pool import cores
+
+            workers = cores() if self.report.size >= WORKERS_FROM_BYTES else 0
         with ExitStack() as stack:
             stack.enter_context(without_gc())
             stack.callback(self._give_up)

@@ -1,6 +1,6 @@
 """What a sync has to do, and how it gets done: by workers that read ahead, and in an order that does not depend on them.
 
-Reads and normalizes through `prepare`; writes nothing.
+Reads and normalizes through `prepare`, has digests made through `digesting`; writes nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import msgspec
 
 from . import adapters
 from .adapters import Position, Record, Source
-from .config import Config
+from .config import Config, make_home
 from .errors import ReadError
 from .store import Batch, Resume, SourceState, Store
 from .timeline import PAUSE
@@ -70,8 +70,12 @@ def moved_from(source: Source, lost: list[SourceState]) -> SourceState | None:
 
 def start_workers(config: Config, count: int, quiet_s: float = PAUSE.total_seconds()) -> Pool:
     """Processes that prepare tasks and make digests. They get ready while this one goes on."""
+    from ._key import load_key
     from ._pool import Pool
 
+    if config.redact.enabled:  # Made here, that they need not both make one.
+        make_home(config.home)
+        load_key(config.home / "redact.key")
     return Pool(count, _get_ready, (config, quiet_s))
 
 

@@ -10,7 +10,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -59,6 +59,8 @@ def command(agents: tuple[str, ...], roots: tuple[str, ...], watch: bool, dry_ru
 
             with alone(config.home):
                 report = first_pass(run, ready)
+                if ready is not None:
+                    ready.close()  # Now, and not when it is no longer watched.
                 if not is_json:
                     show(report, config, agents, roots)
                 elif has_news(report):
@@ -115,10 +117,13 @@ def sync(store: stores.Store, config: settings.Config, *, agents: Sequence[str],
 @contextmanager
 def started_ahead(config: settings.Config, is_usual: bool) -> Iterator[Pool | None]:
     """Workers for a first sync of everything, which will find much: they get ready while the store is opened and sources are looked for."""
-    if not is_usual or query.synced_mark(config).exists():
-        yield None
-        return
-    with closing(start_workers(config, os.cpu_count() or 1)) as ready:
+    ready = None
+    if is_usual and not query.synced_mark(config).exists():
+        from .._pool import FORKS, cores
+
+        with suppress(OSError):  # Too many files are open, say: then they are started when there is something to do, or not at all.
+            ready = start_workers(config, cores()) if FORKS else None
+    with closing(ready) if ready is not None else nullcontext():
         yield ready
 
 
