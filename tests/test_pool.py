@@ -224,6 +224,25 @@ def test_small_pipes_do_not_wait_for_each_other(monkeypatch: pytest.MonkeyPatch)
             assert len(two.next()) == 100_001
 
 
+@shared
+@pytest.mark.parametrize("missing", ["fork", "pipe"])
+def test_where_there_can_be_no_workers_nothing_is_left_of_them(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    made, left = os.pipe, 3
+
+    def refuse() -> tuple[int, int]:
+        nonlocal left
+        left -= 1
+        if missing == "fork" or left < 0:
+            raise OSError(11, "Resource temporarily unavailable")
+        return made()
+
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ()), len(os.listdir("/proc/self/fd"))
+    monkeypatch.setattr(os, missing, refuse)
+    with pytest.raises(OSError, match="unavailable"):
+        Pool(2, repeat, b">")
+    assert (signal.pthread_sigmask(signal.SIG_BLOCK, ()), len(os.listdir("/proc/self/fd"))) == before
+
+
 def test_a_ring_never_overwrites_what_is_not_done_with() -> None:
     random = Random(7)
     ring = _Ring(4096)

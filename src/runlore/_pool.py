@@ -51,7 +51,6 @@ _GOOD, _BAD, _HERE = b"+", b"-", b"@"
 _PAGE, _PIPE = 4096, 65536
 """What is worth being copied to be written at once, and what a pipe holds."""
 
-
 _HEARD = {signal.SIGTERM, signal.SIGCHLD} if sys.platform == "linux" else {signal.SIGTERM}
 """What the process that becomes the workers waits for."""
 
@@ -80,13 +79,16 @@ class Pool:
         self._last: _Job | None = None
         self._done = threading.Condition()
         self.is_closed = False
-        pipes = _pipes(workers)
+        *pipes, (self._bell, self._rope) = _pipes(workers + 1)
         rings = [_Ring.made(max(_ROOM // workers, _LEAST_ROOM)) if FORKS else None for _ in range(workers)]
         self._workers = {ours: _Worker(ring) for (ours, _), ring in zip(pipes, rings, strict=True)}
-        self._end, self._join = (_fork if FORKS else _spawn)(pipes, rings, start, setting)
+        try:
+            self._end, self._join = (_fork if FORKS else _spawn)(pipes, rings, start, setting)
+        except OSError:  # There are too many processes.
+            _close_all([*pipes, (self._bell, self._rope)])
+            raise
         for _, theirs in pipes:
             theirs.close()
-        self._bell, self._rope = _two_ends()
         self._thread = threading.Thread(target=self._serve, name="runlore-pool", daemon=True)
         self._thread.start()
 
@@ -310,7 +312,13 @@ def _two_ends() -> tuple[_Pipe, _Pipe]:
         import multiprocessing as mp
 
         return mp.get_context("spawn").Pipe()
-    (one_reads, other_writes), (other_reads, one_writes) = os.pipe(), os.pipe()
+    one_reads, other_writes = os.pipe()
+    try:
+        other_reads, one_writes = os.pipe()
+    except OSError:
+        os.close(one_reads)
+        os.close(other_writes)
+        raise
     return _Descriptors(one_reads, one_writes), _Descriptors(other_reads, other_writes)
 
 
@@ -321,10 +329,15 @@ def _pipes(count: int) -> list[tuple[_Pipe, _Pipe]]:
         while len(made) < count:
             made.append(_two_ends())
     except OSError:
-        for end in (end for pair in made for end in pair):
-            end.close()
+        _close_all(made)
         raise
     return made
+
+
+def _close_all(pipes: Iterable[tuple[_Pipe, _Pipe]]) -> None:
+    for one, other in pipes:
+        one.close()
+        other.close()
 
 
 def _wait(pipes: Sequence[Any]) -> Iterable[Any]:
@@ -373,13 +386,15 @@ def _fork(pipes: list[tuple[_Pipe, _Pipe]], rings: Sequence[_Ring | None], start
     """The same from a copy of this process."""
     # Else Ctrl-C might reach the copy while it would still go on with all that the master is in the middle of.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    pid = os.fork()
-    if not pid:
-        try:
-            _become_workers(pipes, rings, start, setting)
-        finally:
-            os._exit(0)
-    signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    try:
+        pid = os.fork()
+        if not pid:
+            try:
+                _become_workers(pipes, rings, start, setting)
+            finally:
+                os._exit(0)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def end() -> None:
         with suppress(ProcessLookupError):
