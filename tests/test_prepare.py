@@ -1,6 +1,15 @@
 """What a worker makes of a part of a source, beyond what the fixtures of adapters show."""
 
-from runlore.prepare import _followed
+import gc
+from pathlib import Path
+
+import pytest
+
+from runlore import config
+from runlore.prepare import Job, Preparer, _followed, setting
+from runlore.testing import Fixture, iter_fixtures
+
+FIXTURES = list(iter_fixtures(Path(__file__).parent / "adapters" / "fixtures"))
 
 
 def test_records_without_events_lead_to_the_event_at_the_end_of_their_chain() -> None:
@@ -22,3 +31,23 @@ def test_a_long_chain_is_gone_along_once() -> None:
     chain = Counting({f"{n + 1}": f"{n}" for n in range(50_000)})
     assert set(_followed(chain).values()) == {"0"}
     assert chain.asked == 50_000
+
+
+@pytest.mark.parametrize("fixture", FIXTURES, ids=lambda fixture: f"{fixture.agent}-{fixture.case}")
+def test_what_was_made_of_a_source_is_gone_with_its_result(fixture: Fixture, tmp_path: Path) -> None:
+    """Cycles would hold it all until they are looked for, which took a hundredth of a first sync."""
+    preparer = Preparer(setting(config.Config(home=tmp_path, store="")))
+    sources = list(fixture.adapter.discover(fixture.root))
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        found = []
+        for _ in range(2):  # The first time, modules are imported and things are remembered.
+            gc.collect()
+            for source in sources:
+                preparer.prepare(Job(source=source, is_new=True))
+            found.append(gc.collect())
+        assert found[1] == 0
+    finally:
+        if was_enabled:
+            gc.enable()

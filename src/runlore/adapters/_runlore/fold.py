@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 from zlib import crc32
 
 import msgspec
@@ -31,7 +31,7 @@ V = TypeVar("V")
 class Fold:
     """A fold over the lines of one log. All that outlives a batch is in `state`."""
 
-    handlers: Mapping[str, Callable[[str, dict[str, Any]], None]]
+    handlers: ClassVar[Mapping[str, Callable[[Any, str, dict[str, Any]], None]]]
 
     def __init__(self, source: Source, carry: bytes | None) -> None:
         self.native = os.path.basename(os.path.dirname(source.path))
@@ -131,8 +131,10 @@ class Fold:
             self.is_node = True  # Whatever it is: all else follows it.
         if payload is None:
             self.emit("lifecycle", "", kind, f"{one_line(kind)} record without content")
+        elif (handler := self.handlers.get(kind)) is not None:
+            handler(self, kind, payload)
         else:
-            self.handlers.get(kind, self.other)(kind, payload)
+            self.other(kind, payload)
         if self.is_node and is_new:
             self.take_back(seq)
             state.nodes.append((seq, name))

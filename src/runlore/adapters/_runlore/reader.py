@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
 
-from .. import Source
 from .._fold import keep
 from .._tools import one_line, test_counts, text_of
 from . import words
@@ -15,33 +14,6 @@ from .lines import Call, is_on, path
 
 class Reader(Fold):
     """What the records say."""
-
-    def __init__(self, source: Source, carry: bytes | None) -> None:
-        super().__init__(source, carry)
-        self.handlers = {
-            "message": self.message,
-            "partial": self.partial,
-            "compact": self.compact,
-            "clear": self.clear,
-            "rewind": self.rewind,
-            "redo": self.redo,
-            "session": self.session,
-            "title": self.titled,
-            "tool_started": self.tool_started,
-            "tool_finished": self.tool_finished,
-            "state.failed": self.failed,
-            "state.recovered": self.failed,
-            "state.problem": self.problem,
-            "state.decision": self.decided,
-            "state.completed": self.completed,
-            "state.heartbeat": self.beat,
-            "checkpoint": self.checkpoint,
-            "skill.started": self.skill_started,
-            "skill.attempt_started": self.attempt_started,
-            "skill.attempt_finished": self.attempt_finished,
-            "skill.finished": self.skill_finished,
-            "skill.entry": self.skill_entry,
-        }
 
     def message(self, kind: str, payload: dict[str, Any]) -> None:
         self.is_node = True
@@ -273,6 +245,31 @@ class Reader(Fold):
 
     def skill(self, payload: dict[str, Any]) -> str:
         return _text(payload, "skill") or self.state.skills.get(_text(payload, "run") or "", "unknown")
+
+    handlers: ClassVar[Mapping[str, Callable[[Any, str, dict[str, Any]], None]]] = {
+        "message": message,
+        "partial": partial,
+        "compact": compact,
+        "clear": clear,
+        "rewind": rewind,
+        "redo": redo,
+        "session": session,
+        "title": titled,
+        "tool_started": tool_started,
+        "tool_finished": tool_finished,
+        "state.failed": failed,
+        "state.recovered": failed,
+        "state.problem": problem,
+        "state.decision": decided,
+        "state.completed": completed,
+        "state.heartbeat": beat,
+        "checkpoint": checkpoint,
+        "skill.started": skill_started,
+        "skill.attempt_started": attempt_started,
+        "skill.attempt_finished": attempt_finished,
+        "skill.finished": skill_finished,
+        "skill.entry": skill_entry,
+    }
 
 
 def _text(payload: Mapping[str, Any], name: str) -> str | None:
