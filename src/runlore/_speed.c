@@ -1,6 +1,7 @@
 /* Loops over bytes that take Python too long. Two stand in Python as well, which is used where this was not compiled, and which says what they
  * are for: `camel_parts` in store/words.py, `sort_words` in store/_postgres_words.py. Both give the same, and tests run over both. `sieve` only
- * saves the gate of the redaction work (_sieve.py): without it the gate looks at everything.
+ * saves the gate of the redaction work (_sieve.py): without it the gate looks at everything. `keep_freed` is no loop, and is to be had in no
+ * other way.
  *
  * Keeps to the stable ABI of Python 3.11: what is compiled once is good for every later version. */
 
@@ -9,6 +10,9 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 #define IS_UPPER(c) ((unsigned char)((c) - 'A') < 26)
 #define IS_LOWER(c) (((unsigned char)((c) - 'a') < 26) | ((unsigned char)((c) - '0') < 10))
@@ -255,7 +259,7 @@ typedef struct {
 } Step;
 
 typedef struct {
-    uint64_t masks[WINDOW][256];
+    const uint64_t (*masks)[256];
     uint64_t anywhere; /* Buckets with paths that may begin in the middle of a word. */
     const uint16_t *firsts, *listed;
     const Path *paths;
@@ -503,21 +507,19 @@ static PyObject *sieve(PyObject *self, PyObject *args) {
         PyErr_SetString(PyExc_ValueError, "not a table and a list");
         return NULL;
     }
-    Sieve *made = malloc(sizeof(Sieve));
-    if (!made)
-        return PyErr_NoMemory();
-    memcpy(made->masks, parts[0], sizeof(made->masks));
-    made->firsts = (const uint16_t *)parts[1];
-    made->listed = (const uint16_t *)parts[2];
-    made->paths = (const Path *)parts[3];
-    made->steps = (const Step *)parts[4];
-    made->sets = (const uint8_t(*)[32])parts[5];
-    made->anywhere = 0;
-    for (int bucket = 0; bucket < BUCKETS; bucket++)
-        for (const uint16_t *n = made->listed + made->firsts[bucket]; n < made->listed + made->firsts[bucket + 1]; n++)
-            made->anywhere |= (uint64_t)(made->paths[*n].kind != LED) << bucket;
+    Sieve made = {
+        .masks = (const uint64_t(*)[256])parts[0], /* What a bytes object holds lies as memory from malloc does. */
+        .firsts = (const uint16_t *)parts[1],
+        .listed = (const uint16_t *)parts[2],
+        .paths = (const Path *)parts[3],
+        .steps = (const Step *)parts[4],
+        .sets = (const uint8_t(*)[32])parts[5],
+    };
+    for (int bucket = 0; bucket < BUCKETS; bucket++) /* All that is in one is of one kind or the other. */
+        if (made.firsts[bucket] < made.firsts[bucket + 1])
+            made.anywhere |= (uint64_t)(made.paths[made.listed[made.firsts[bucket]]].kind != LED) << bucket;
     if (!(found = PyList_New(0)))
-        goto done;
+        return NULL;
     for (Py_ssize_t n = 0, count = PyList_Size(texts); n < count; n++) {
         char *data;
         Py_ssize_t size;
@@ -525,7 +527,7 @@ static PyObject *sieve(PyObject *self, PyObject *args) {
         if (!text || PyBytes_AsStringAndSize(text, &data, &size) < 0)
             goto failed;
         int where = NOWHERE;
-        size_t place = first_place(made, (const unsigned char *)data, (size_t)from, (size_t)size, &where);
+        size_t place = first_place(&made, (const unsigned char *)data, (size_t)from, (size_t)size, &where);
         if (place == (size_t)size)
             continue;
         size_t start = where & BEFORE ? start_of((const unsigned char *)data, place) : place;
@@ -535,18 +537,30 @@ static PyObject *sieve(PyObject *self, PyObject *args) {
         if (is_bad)
             goto failed;
     }
-    goto done;
-failed:
-    Py_CLEAR(found);
-done:
-    free(made);
     return found;
+failed:
+    Py_DECREF(found);
+    return NULL;
+}
+
+/* ── memory ───────────────────────────────────────────────────────────────────────────────────────────────────────── */
+
+/* A worker frees all that it made of a source before it takes the next. Given back to the system, memory has to be asked for and cleared again,
+ * page by page: a quarter of all page faults of a first sync. So it is kept, up to what a worker may well need once more. */
+static PyObject *keep_freed(PyObject *self, PyObject *args) {
+    (void)self, (void)args;
+#ifdef __GLIBC__
+    mallopt(M_MMAP_THRESHOLD, 32 << 20);
+    mallopt(M_TRIM_THRESHOLD, 128 << 20);
+#endif
+    Py_RETURN_NONE;
 }
 
 static PyMethodDef methods[] = {
     {"camel_parts", camel_parts, METH_O, NULL},
     {"sort_words", sort_words, METH_O, NULL},
     {"sieve", sieve, METH_VARARGS, NULL},
+    {"keep_freed", keep_freed, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 

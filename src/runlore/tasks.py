@@ -8,7 +8,7 @@ from __future__ import annotations
 import gc
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -82,6 +82,10 @@ def start_workers(config: Config, count: int, quiet_s: float = PAUSE.total_secon
 def _get_ready(how: tuple[Config, float]) -> Callable[[bytes], bytes | bytearray]:
     from . import digesting, prepare  # Imported there: it takes 50 ms, and the process that starts them has other things to do meanwhile.
 
+    with suppress(ImportError):  # It was not compiled: then memory comes and goes.
+        from ._speed import keep_freed
+
+        keep_freed()
     config, quiet_s = how
     do: dict[bytes, Callable[[memoryview], bytes | bytearray]]
     do = {JOB: prepare.start(config, quiet_s), digesting.JOB: digesting.start(config.quality)}
