@@ -14,11 +14,13 @@ from runlore import config as settings
 from runlore import digesting, doctor, pipeline
 from runlore.config import Config
 from runlore.digest import session as digests
+from runlore.errors import StoreError
 from runlore.evicting import let_go
 from runlore.leaks import leaks
 from runlore.model import Digest
 from runlore.store import Filter, Store, open_store
 from runlore.store.digest_rows import pack_digest
+from runlore.tasks import start_workers
 from runlore.usage.waste import wasted
 from tests.test_law import CASES
 from tests.toy import START, Toy, line
@@ -85,6 +87,49 @@ def test_a_digest_is_the_same_made_with_its_session_or_from_the_store(store: Sto
     store.drop_digests(list(with_session))
     assert digesting.digest_stale(store, config, workers=0, quiet_s=LATER) == (len(with_session), [])
     assert packed(store) == with_session
+    told = digesting._made_of_told(store, list(with_session), config.quality, Here(config))  # type: ignore[arg-type]
+    assert {one.uid: pack_digest(one.digest) for one in told if one.digest} == with_session
+
+
+class Here:
+    """As a pool of workers, in this process."""
+
+    count = 1
+
+    def __init__(self, config: Config) -> None:
+        self.do, self.jobs = digesting.start_told(config.quality), list[bytes]()
+
+    def submit(self, job: bytes) -> None:
+        assert job[:1] == digesting.TOLD
+        self.jobs.append(job[1:])
+
+    def next(self) -> bytes:
+        return self.do(memoryview(self.jobs.pop(0)))
+
+
+def test_what_is_told_to_workers_comes_back_in_order_whatever_is_wrong_with_some(
+    store: Store, config: Config, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline.sync(store, config)
+    alone = packed(store)
+    uids = [uid for n, uid in enumerate(alone) if n != 50]
+    store.evict([uids[7]], datetime.now(UTC))
+    asked = [*uids[:20], "toy:nobody", *uids[20:]]
+    timeline = store.timeline
+
+    def damaged(uid: str) -> Any:
+        if uid == uids[30]:
+            raise StoreError("a segment is damaged")
+        return timeline(uid)
+
+    monkeypatch.setattr(store, "timeline", damaged)
+    with closing(start_workers(config, 2)) as pool:
+        made = list(digesting._made_of_told(store, asked, config.quality, pool))
+        assert pool.is_idle
+    assert [one.uid for one in made] == asked
+    bad = {one.uid: one.problem for one in made if one.digest is None}
+    assert bad == {"toy:nobody": None, uids[30]: "its digest cannot be made: StoreError: a segment is damaged"}
+    assert {one.uid: pack_digest(one.digest) for one in made if one.digest} == {uid: alone[uid] for uid in uids if uid != uids[30]}
 
 
 def test_a_session_of_two_sources_has_a_digest_of_both(store: Store, config: Config, home: Path, toy: Toy) -> None:

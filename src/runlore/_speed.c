@@ -1,5 +1,6 @@
-/* Loops over bytes that take Python too long. Two stand in Python as well, which is used where this was not compiled, and which says what they
- * are for: `camel_parts` in store/words.py, `sort_words` in store/_postgres_words.py. Both give the same, and tests run over both. `sieve` only
+/* Loops that take Python too long. Three stand in Python as well, which is used where this was not compiled, and which says what they are for:
+ * `camel_parts` in store/words.py, `sort_words` in store/_postgres_words.py, `pack_rows` in store/_postgres_bulk.py. Both give the same, and
+ * tests run over both. `sieve` only
  * saves the gate of the redaction work (_sieve.py): without it the gate looks at everything. `keep_freed` is no loop, and is to be had in no
  * other way.
  *
@@ -543,6 +544,158 @@ failed:
     return NULL;
 }
 
+/* ── rows for a server ────────────────────────────────────────────────────────────────────────────────────────────── */
+
+typedef struct {
+    char *data;
+    size_t size, room;
+} Buffer;
+
+/* Where so many further bytes are to be written. */
+static char *more(Buffer *out, size_t size) {
+    if (!out->data || out->room - out->size < size) {
+        size_t room = (out->size + size) * 2 + 64;
+        char *data = realloc(out->data, room);
+        if (!data) {
+            PyErr_NoMemory();
+            return NULL;
+        }
+        out->data = data;
+        out->room = room;
+    }
+    out->size += size;
+    return out->data + out->size - size;
+}
+
+static int put_number(Buffer *out, uint64_t value, size_t width) {
+    char *at = more(out, width);
+    if (!at)
+        return -1;
+    while (width--) {
+        at[width] = (char)(value & 0xff);
+        value >>= 8;
+    }
+    return 0;
+}
+
+static int put_data(Buffer *out, const char *data, Py_ssize_t size) {
+    if (size > INT32_MAX) {
+        PyErr_SetString(PyExc_OverflowError, "a value is longer than a column can be");
+        return -1;
+    }
+    if (put_number(out, (uint64_t)size, 4) < 0)
+        return -1;
+    char *at = more(out, (size_t)size);
+    if (!at)
+        return -1;
+    memcpy(at, data, (size_t)size);
+    return 0;
+}
+
+/* A value that is no number fits its column as little as one that is too large. */
+static int not_a_number(void) {
+    if (PyErr_ExceptionMatches(PyExc_TypeError))
+        PyErr_SetString(PyExc_OverflowError, "a value is not the number that its column takes");
+    return -1;
+}
+
+static int put_value(Buffer *out, PyObject *value, char sign) {
+    if (value == Py_None)
+        return put_number(out, UINT32_MAX, 4);
+    if (sign == 'd') {
+        double number = PyFloat_AsDouble(value);
+        uint64_t bits;
+        if (number == -1.0 && PyErr_Occurred())
+            return not_a_number();
+        memcpy(&bits, &number, sizeof(bits));
+        return put_number(out, 8, 4) < 0 ? -1 : put_number(out, bits, 8);
+    }
+    if (sign != 's') {
+        long long number = PyLong_AsLongLong(value);
+        int width = sign == 'q' ? 8 : sign == 'i' ? 4 : 2;
+        if (number == -1 && PyErr_Occurred())
+            return not_a_number();
+        if (width < 8 && (number >> (width * 8 - 1)) != (number < 0 ? -1 : 0)) {
+            PyErr_SetString(PyExc_OverflowError, "a number has more bits than its column");
+            return -1;
+        }
+        return put_number(out, (uint64_t)width, 4) < 0 ? -1 : put_number(out, (uint64_t)number, (size_t)width);
+    }
+    if (PyUnicode_Check(value)) {
+        Py_ssize_t size;
+        const char *data = PyUnicode_AsUTF8AndSize(value, &size);
+        return data ? put_data(out, data, size) : -1;
+    }
+    Py_buffer view;
+    if (PyObject_GetBuffer(value, &view, PyBUF_SIMPLE) < 0)
+        return -1;
+    int done = put_data(out, view.buf, view.len);
+    PyBuffer_Release(&view);
+    return done;
+}
+
+static int put_row(Buffer *out, PyObject *row, const char *signs, Py_ssize_t count) {
+    int is_tuple = PyTuple_Check(row);
+    if ((!is_tuple && !PyList_Check(row)) || (is_tuple ? PyTuple_Size(row) : PyList_Size(row)) != count) {
+        PyErr_SetString(PyExc_ValueError, "not a row of so many values");
+        return -1;
+    }
+    if (put_number(out, (uint64_t)count, 2) < 0)
+        return -1;
+    for (Py_ssize_t n = 0; n < count; n++) {
+        PyObject *value = is_tuple ? PyTuple_GetItem(row, n) : PyList_GetItem(row, n);
+        if (!value || put_value(out, value, signs[n]) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* The bytes so far as one more part. */
+static int end_part(Buffer *out, PyObject *parts) {
+    PyObject *part = PyBytes_FromStringAndSize(out->data, (Py_ssize_t)out->size);
+    int is_bad = !part || PyList_Append(parts, part) < 0;
+    Py_XDECREF(part);
+    out->size = 0;
+    return is_bad ? -1 : 0;
+}
+
+/* Of a list of rows, what the columns are, what comes first and last, and how large a part is to be: the parts. */
+static PyObject *pack_rows(PyObject *self, PyObject *args) {
+    (void)self;
+    PyObject *rows;
+    const char *signs, *head, *end;
+    Py_ssize_t count, head_size, end_size, part_size;
+    if (!PyArg_ParseTuple(args, "Oy#y#y#n", &rows, &signs, &count, &head, &head_size, &end, &end_size, &part_size))
+        return NULL;
+    if (!PyList_Check(rows)) {
+        PyErr_SetString(PyExc_TypeError, "not a list of rows");
+        return NULL;
+    }
+    PyObject *parts = PyList_New(0);
+    Buffer out = {NULL, 0, 0};
+    char *at = parts ? more(&out, (size_t)head_size) : NULL;
+    if (!at)
+        goto failed;
+    memcpy(at, head, (size_t)head_size);
+    for (Py_ssize_t n = 0; n < PyList_Size(rows); n++) {
+        if (put_row(&out, PyList_GetItem(rows, n), signs, count) < 0)
+            goto failed;
+        if (out.size >= (size_t)part_size && end_part(&out, parts) < 0)
+            goto failed;
+    }
+    if (!(at = more(&out, (size_t)end_size)))
+        goto failed;
+    memcpy(at, end, (size_t)end_size);
+    if (end_part(&out, parts) < 0)
+        goto failed;
+    free(out.data);
+    return parts;
+failed:
+    free(out.data);
+    Py_XDECREF(parts);
+    return NULL;
+}
+
 /* ── memory ───────────────────────────────────────────────────────────────────────────────────────────────────────── */
 
 /* A worker frees all that it made of a source before it takes the next. Given back to the system, memory has to be asked for and cleared again,
@@ -560,6 +713,7 @@ static PyMethodDef methods[] = {
     {"camel_parts", camel_parts, METH_O, NULL},
     {"sort_words", sort_words, METH_O, NULL},
     {"sieve", sieve, METH_VARARGS, NULL},
+    {"pack_rows", pack_rows, METH_VARARGS, NULL},
     {"keep_freed", keep_freed, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };

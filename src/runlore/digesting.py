@@ -17,8 +17,9 @@ import msgspec
 from ._findings import DIGEST_VERSION
 from .config import Config, Quality
 from .errors import StoreLost
-from .model import Digest
+from .model import Digest, Session, SessionEvent
 from .store import Store, open_store
+from .store.bodies import Bodies
 from .timeline import PAUSE
 
 if TYPE_CHECKING:
@@ -33,8 +34,10 @@ LEAST = 16
 """Sessions in a job: a worker opens the store for each."""
 COMMIT = 200
 """Digests in a transaction, and at most in a job: a killed sync loses no more."""
-JOB = b"d"
-"""What a job for a digest begins with, among workers that do others too."""
+JOB, TOLD = b"d", b"t"
+"""What jobs begin with, among workers that do others too: one that says which sessions, and one with all that is stored of a session."""
+MOST_BYTES = 16 * 1024 * 1024
+"""Of packed bodies in such a job."""
 
 
 class _Made(msgspec.Struct):
@@ -86,7 +89,10 @@ def digest_stale(
 def _made(store: Store, config: Config, uids: Sequence[str], workers: int, pool: Pool | None) -> Iterator[_Made]:
     """In the order of the uids, made here or by workers."""
     in_server = "://" in store.url
-    if (not workers and (pool is None or in_server)) or ("://" in config.store) != in_server:
+    if in_server and not workers and pool is not None:
+        yield from _made_of_told(store, uids, config.quality, pool)
+        return
+    if (not workers and pool is None) or ("://" in config.store) != in_server:
         yield from (_make(store, uid, config.quality) for uid in uids)
         return
     url = config.store if in_server else store.url  # What a store in a server says of itself is without the password.
@@ -105,6 +111,56 @@ def _made(store: Store, config: Config, uids: Sequence[str], workers: int, pool:
                 flying += 1
             flying -= 1
             yield from decode(pool.next())
+
+
+def _made_of_told(store: Store, uids: Sequence[str], limits: Quality, pool: Pool) -> Iterator[_Made]:
+    """The same of a few in a server, by workers that are there. To connect to it would take each of them longer than to make its part,
+    and so would importing here what makes digests."""
+    decode = msgspec.msgpack.Decoder(_Made).decode
+    flying: deque[_Made | None] = deque()
+    for uid in uids:
+        try:
+            if told := _told(store, uid):
+                pool.submit(TOLD + told)
+            flying.append(None if told else _make(store, uid, limits))
+        except StoreLost:
+            raise
+        except Exception as error:
+            flying.append(_failed(uid, error))
+        while flying and (len(flying) > AHEAD * pool.count or flying[0] is not None):
+            yield flying.popleft() or decode(pool.next())
+    for one in flying:
+        yield one or decode(pool.next())
+
+
+def _told(store: Store, uid: str) -> bytes | None:
+    """All that a digest is made of; nothing for a session of which more would have to be known, or that is too large to be handed on."""
+    session = store.session(uid)
+    events, bodies = store.timeline(uid) if session is not None and not session.evicted_at else ([], {})
+    if not isinstance(bodies, Bodies):
+        return None
+    places, segments = bodies.packed()
+    if sum(len(body) for *_, body in segments) > MOST_BYTES:
+        return None
+    return msgspec.msgpack.encode((session, events, places, segments))
+
+
+def start_told(limits: Quality) -> Callable[[memoryview], bytes]:
+    """In a worker: from all that is stored of a session to a `_Made`."""
+    types = tuple[Session, list[SessionEvent], dict[int, tuple[int, int, int]], list[tuple[int, int, int, int, bytes, bytes]]]
+    decode = msgspec.msgpack.Decoder(types).decode
+
+    def make_told(job: memoryview) -> bytes:
+        from .digest.session import make
+
+        session, events, places, segments = decode(job)
+        try:
+            made = _Made(session.session_uid, digest=make(session, events, Bodies.from_packed(places, segments), limits))
+        except Exception as error:
+            made = _failed(session.session_uid, error)
+        return msgspec.msgpack.encode(made)
+
+    return make_told
 
 
 def start(limits: Quality) -> Callable[[memoryview], bytes]:
@@ -132,8 +188,13 @@ def _make(store: Store, uid: str, limits: Quality) -> _Made:
         return _Made(uid, digest=digest_of(store, uid, limits))
     except StoreLost:  # The sync begins anew.
         raise
-    except Exception as error:  # Any text may be in a session, and a segment may be damaged: that costs its digest, and not the sync.
-        return _Made(uid, problem=f"its digest cannot be made: {type(error).__name__}: {error}")
+    except Exception as error:
+        return _failed(uid, error)
+
+
+def _failed(uid: str, error: Exception) -> _Made:
+    """Any text may be in a session, and a segment may be damaged: that costs its digest, and not the sync."""
+    return _Made(uid, problem=f"its digest cannot be made: {type(error).__name__}: {error}")
 
 
 def digest_of(store: Store, uid: str, limits: Quality) -> Digest | None:

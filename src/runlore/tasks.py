@@ -88,7 +88,11 @@ def _get_ready(how: tuple[Config, float]) -> Callable[[bytes], bytes | bytearray
         keep_freed()
     config, quiet_s = how
     do: dict[bytes, Callable[[memoryview], bytes | bytearray]]
-    do = {JOB: prepare.start(config, quiet_s), digesting.JOB: digesting.start(config.quality)}
+    do = {
+        JOB: prepare.start(config, quiet_s),
+        digesting.JOB: digesting.start(config.quality),
+        digesting.TOLD: digesting.start_told(config.quality),
+    }
     return lambda job: do[job[:1]](memoryview(job)[1:])
 
 

@@ -7,8 +7,13 @@ before anything is sent.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
+
+try:
+    from .. import _speed
+except ImportError:  # It was not compiled.
+    _speed = None  # type: ignore[assignment]
 
 _HEAD = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 _END = b"\xff\xff"
@@ -16,9 +21,11 @@ _NULL = b"\xff\xff\xff\xff"
 _size = struct.Struct(">i").pack
 _count = struct.Struct(">h").pack
 
-_FORMS = {type_: (struct.calcsize(sign), struct.Struct(f">i{sign}").pack) for type_, sign in ((20, "q"), (21, "h"), (23, "i"), (701, "d"))}
-"""How wide, and how packed, are bigint, smallint, integer and double precision, by the number that PostgreSQL gives to a type. What has
-another is text or bytes."""
+_SIGNS = {20: "q", 21: "h", 23: "i", 701: "d"}
+"""How bigint, smallint, integer and double precision are packed, by the number that PostgreSQL gives to a type. What has another is text
+or bytes."""
+
+_FORMS = {ord(sign): (struct.calcsize(sign), struct.Struct(f">i{sign}").pack) for sign in _SIGNS.values()}
 
 PART_BYTES = 1024 * 1024
 """Of rows that are put together before they are sent: many small pieces take longer than what is in them."""
@@ -42,12 +49,17 @@ def words_of(packed: bytes) -> list[bytes]:
     return packed[4:].split(END)[:-1]
 
 
-def pack_rows(rows: Iterable[Sequence[Any]], types: Sequence[int]) -> list[bytes]:
+def pack_rows(rows: list[Sequence[Any]], types: Sequence[int]) -> list[bytes]:
     """Rows of columns of these types, in parts. Raises OverflowError or UnicodeError for a value that its column cannot hold."""
+    signs = "".join([_SIGNS.get(type_, "s") for type_ in types]).encode()
+    return _pack(rows, signs, _HEAD, _END, PART_BYTES)
+
+
+def pack_in_python(rows: list[Sequence[Any]], signs: bytes, head: bytes, end: bytes, part_bytes: int) -> list[bytes]:
     parts: list[bytes] = []
-    made = [_HEAD]
+    made = [head]
     size = 0
-    count, forms = _count(len(types)), [_FORMS.get(type_, (0, None)) for type_ in types]
+    count, forms = _count(len(signs)), [_FORMS.get(sign, (0, None)) for sign in signs]
     try:
         for row in rows:
             made.append(count)
@@ -60,10 +72,14 @@ def pack_rows(rows: Iterable[Sequence[Any]], types: Sequence[int]) -> list[bytes
                     data = value.encode() if isinstance(value, str) else value
                     size += len(data)
                     made += (_size(len(data)), data)
-            if size >= PART_BYTES:
+            if size >= part_bytes:
                 parts.append(b"".join(made))
                 made, size = [], 0
     except struct.error as error:
         raise OverflowError(str(error)) from None
-    parts.append(b"".join([*made, _END]))
+    parts.append(b"".join([*made, end]))
     return parts
+
+
+_pack = getattr(_speed, "pack_rows", pack_in_python)
+"""The same, compiled it takes a tenth of the time."""
