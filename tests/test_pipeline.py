@@ -18,13 +18,13 @@ import pytest
 
 import tests.toy as toy_module
 from runlore import config as config_module
-from runlore import pipeline, prepare
+from runlore import pipeline, prepare, tasks
 from runlore.adapters import Facts, Normalized, Position, Record, Source
 from runlore.config import Config, Exclude, ExtraRoot, Redact, SourceConfig
 from runlore.errors import ReadError, RunloreError, StoreBusy, StoreError, StoreLost
 from runlore.model import BLOCK
 from runlore.store import Batch, CallFilter, Filter, Put, Store, open_store
-from runlore.tasks import start_workers
+from runlore.tasks import Ahead
 from tests.ledgers import Paid
 from tests.toy import Toy, line
 
@@ -594,8 +594,11 @@ def test_workers_make_the_same_store_as_one_process(
         os.utime(root / f"s{n}.jsonl", ns=(n, n))
     pipeline.sync(store, config, workers=0)
     monkeypatch.setattr(pipeline, "WORKERS_FROM_BYTES", 0)
-    for ready in (None, start_workers(config, 2)):
-        other = open_store(str(tmp_path / f"other{ready is None}.db"))
+    looked = Ahead(config, 2)
+    looked.look(config)
+    assert len(looked.given) == 30
+    for number, ready in enumerate((None, Ahead(config, 2), looked)):
+        other = open_store(str(tmp_path / f"other{number}.db"))
         pipeline.sync(other, config, ready=ready)
         for n in range(30):
             uid = f"toy:s{n}"
@@ -606,11 +609,44 @@ def test_workers_make_the_same_store_as_one_process(
 
 
 def test_workers_that_were_started_in_vain_are_ended(store: Store, config: Config) -> None:
-    with closing(start_workers(config, 2)) as ready:
+    with closing(Ahead(config, 2)) as ready:
         assert pipeline.sync(store, config, ready=ready).found == {}
-        assert ready.is_closed
+        assert ready.pool.is_closed
         with pytest.raises(RunloreError, match="have ended"):
-            ready.submit(b"")
+            ready.pool.submit(b"")
+
+
+@pytest.mark.parametrize("stored", [1, 2, 5])
+def test_what_workers_were_given_in_vain_is_dropped(stored: int, store: Store, config: Config, root: Path) -> None:
+    """The store knows some of it, one that is left out by now, or all."""
+    for n in range(5):
+        append(root / f"s{n}.jsonl", line(id=f"{n}", text=f"text {n}"))
+        os.utime(root / f"s{n}.jsonl", ns=(n, n))
+    hidden = [root / f"s{n}.jsonl" for n in range(stored, 5)]
+    for file in hidden:
+        file.rename(file.with_suffix(".hidden"))
+    pipeline.sync(store, config)
+    for file in hidden:
+        file.with_suffix(".hidden").rename(file)
+    with closing(Ahead(config, 2)) as ready:
+        ready.look(config)
+        assert len(ready.given) == 5
+        report = pipeline.sync(store, config, ready=ready)
+        assert ready.pool.is_closed
+    assert report.found == {"unchanged": stored, **({"new": 5 - stored} if stored < 5 else {})}
+    assert (report.new_sessions, [len(store.events(f"toy:s{n}")) for n in range(5)]) == (5 - stored, [1] * 5)
+
+
+def test_workers_are_given_what_is_to_be_read_first_and_not_all(config: Config, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for n in range(5):
+        append(root / f"s{n}.jsonl", line(id=f"{n}", text="x" * 1000))
+        os.utime(root / f"s{n}.jsonl", ns=(9 - n, 9 - n))
+    monkeypatch.setattr(tasks, "GIVEN_BYTES", 2500)
+    with closing(Ahead(config, 1)) as ready:
+        ready.look(config)
+        assert ready.found is not None
+        assert [Path(source.path).name for source in ready.found.sources] == [f"s{n}.jsonl" for n in (4, 3, 2, 1, 0)]
+        assert len(ready.given) == 3
 
 
 @pytest.mark.parametrize("failing", [1, 7, 25])
@@ -629,7 +665,8 @@ def test_a_store_that_goes_away_costs_the_workers_and_nothing_else(
         return real(self, batch)
 
     monkeypatch.setattr(type(store), "put", put)
-    with closing(start_workers(config, 2)) as ready:
+    with closing(Ahead(config, 2)) as ready:
+        ready.look(config)
         pipeline.sync(store, config, ready=ready)
     assert [len(store.events(f"toy:s{n}")) for n in range(30)] == [5] * 30
 

@@ -33,6 +33,7 @@ LAYERS = [
         "prepare",
         "tasks",
         "places",
+        "finding",
         "billing",
         "digesting",
         "evicting",

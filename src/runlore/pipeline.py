@@ -13,23 +13,22 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
 from . import _words, adapters
-from .adapters import LOST, Adapter, Source
+from .adapters import LOST, Source
 from .config import Config
 from .errors import ConfigError, ReadError, StoreLost
+from .finding import Found, find
 from .model import Digest
 from .places import Places
 from .store import DAMAGED, FORGOTTEN, Batch, Filter, Put, SourceState, Store
-from .tasks import TOGETHER, Runner, Task, groups, moved_from, start_workers, without_gc
+from .tasks import TOGETHER, Ahead, Runner, Task, groups, moved_from, start_workers, without_gc
 from .timeline import PAUSE
 
 if TYPE_CHECKING:
-    from ._pool import Pool
     from .billing import Pricer
     from .prepare import Result
 
@@ -108,11 +107,11 @@ def sync(
     workers: int | None = None,
     progress: Progress | None = None,
     quiet_s: float = PAUSE.total_seconds(),
-    ready: Pool | None = None,
+    ready: Ahead | None = None,
 ) -> Report:
     """Brings the store up to date with everything the agents have written. Raises StoreBusy when another sync runs. Sessions get a
-    digest when they have been quiet for `quiet_s`. `ready` are workers that were started before (`tasks.start_workers`, with the same
-    `quiet_s`): they are used however little there is to do, and told to end."""
+    digest when they have been quiet for `quiet_s`. `ready` is what was done before there was a store, with the same config and `quiet_s`:
+    its workers are used however little there is to do, and told to end."""
     began = time.monotonic()
     for left in reversed(range(MOST_TRIES)):
         run = _Sync(store, config, agents, roots, Report(dry_run=dry_run), quiet_s, ready)
@@ -131,32 +130,16 @@ def sync(
     return run.report
 
 
-def find_roots(config: Config, adapter: Adapter, roots: Sequence[str] = ()) -> list[tuple[Path, str | None]]:
-    """Where to look for an agent's sessions, each with the machine they come from: given, configured, or its own."""
-    if roots:
-        return [(_absolute(root), None) for root in roots]
-    setting = config.sources.get(adapter.name)
-    if setting is None:
-        return [(root, None) for root in adapter.find_roots(os.environ)]
-    own = adapter.find_roots(os.environ) if setting.roots is None else [_absolute(root) for root in setting.roots]
-    return [(root, None) for root in own] + [(_absolute(root.path), root.machine) for root in setting.also]
-
-
-def _absolute(root: str) -> Path:
-    return Path(root).expanduser().absolute()
-
-
 class _Sync:
     """One sync. The methods are its steps."""
 
     def __init__(
-        self, store: Store, config: Config, agents: Sequence[str], roots: Sequence[str], report: Report, quiet_s: float, ready: Pool | None
+        self, store: Store, config: Config, agents: Sequence[str], roots: Sequence[str], report: Report, quiet_s: float, ready: Ahead | None
     ) -> None:  # fmt: skip
         self.store, self.config, self.report = store, config, report
         self.agents, self.roots, self.quiet_s = agents, roots, quiet_s
         self.looked_in: set[tuple[str, str]] = set()
         self.refused: set[str] = set()
-        """Folders and files that could not be looked at: what lies below is not known to be gone."""
         self.places = Places(config)
         self.touched: set[str] = set()
         self.made: list[Digest] = []
@@ -165,7 +148,10 @@ class _Sync:
         self.is_careful = False
         """Put one source at a time: one of them has a value that the database does not take."""
         self.found: list[Source] = []
-        self.ready = self.pool = ready
+        self.ready = ready
+        self.given = len(ready.given) if ready else 0
+        """How many of the first tasks they are at already."""
+        self.pool = ready.pool if ready else None
         """Workers, also such as were started before it was known whether there is something for them to do."""
 
     def run(self, workers: int | None, progress: Progress | None) -> None:
@@ -174,10 +160,12 @@ class _Sync:
             is_dry = self.report.dry_run
             if not is_dry:
                 stack.enter_context(self.store.sync_lock())
-            self.found = self.discover()
+            self.found = self.discover(self.ready.found if self.ready else None)
             tasks, missing, moved = self.plan(self.found)
             if is_dry:
                 return
+            if self.ready and not self.ready.fits(tasks, self.store):
+                self.dismiss()
             self.note(missing, moved)
             if progress:
                 stack.callback(progress.close)
@@ -190,32 +178,14 @@ class _Sync:
             self.look_at_lessons()
 
     # ── what is there ────────────────────────────────────────────────────────────────────────────────────────────────
-    def discover(self) -> list[Source]:
+    def discover(self, found: Found | None = None) -> list[Source]:
         """Every source of the chosen agents, in the order in which they were last written."""
-        found: dict[tuple[str, str], Source] = {}
-        for name in self.agents or adapters.names():
-            setting = self.config.sources.get(name)
-            if setting is not None and not setting.enabled and not self.agents:
-                continue
-            try:
-                adapter = adapters.get(name)
-                for root, machine in find_roots(self.config, adapter, self.roots):
-                    self.looked_in.add((name, str(root)))
-                    for source in adapter.discover(root):
-                        if machine is not None:
-                            source = msgspec.structs.replace(source, machine=machine)
-                        if found.setdefault((name, source.path), source) is source:
-                            self.report.agents[name] = self.report.agents.get(name, 0) + 1
-                    for error in getattr(adapter, "refused", ()):
-                        self.refused.add(error.path)
-                        if (problem := (error.path, error.reason)) not in self.report.problems:
-                            self.report.problems.append(problem)
-            except Exception as error:  # An adapter is someone else's code: its failure costs its sources, not the sync.
-                if self.agents and isinstance(error, ConfigError):
-                    raise
-                self.report.problems.append((name, f"{error}" if isinstance(error, ConfigError) else f"{type(error).__name__}: {error}"))
-        # What was written first is read first: a copy then finds its original already stored.
-        return sorted(found.values(), key=lambda source: (source.mtime_ns, source.path, source.agent))
+        found = found or find(self.config, self.agents, self.roots)
+        self.looked_in |= found.looked_in
+        self.refused |= found.refused
+        self.report.agents = found.agents
+        self.report.problems += found.problems
+        return found.sources
 
     def _may_be_there(self, path: str) -> bool:
         return any(path == place or path.startswith(place.rstrip(os.sep) + os.sep) for place in self.refused)
@@ -363,7 +333,8 @@ class _Sync:
             if self._is_full():
                 return
             most = TOGETHER if self.store.takes_groups and not self.is_careful else 1
-            for group in groups(runner.run(tasks), most):
+            given, self.given = self.given, 0
+            for group in groups(runner.run(tasks, given), most):
                 try:
                     with self.store.together([result.batch for _, result in group if result.batch is not None]):
                         for task, result in group:
@@ -382,8 +353,8 @@ class _Sync:
     def dismiss(self) -> None:
         """Ends the workers, if there are any; for those that it was given somebody else waits."""
         if self.pool is not None:
-            (self.pool.stop if self.pool is self.ready else self.pool.close)()
-            self.pool = None
+            (self.pool.stop if self.ready and self.pool is self.ready.pool else self.pool.close)()
+            self.pool, self.given = None, 0
 
     def _is_full(self) -> bool:
         """Whether the store is over its hard budget: then nothing more is taken in, and what is not read yet is read when there is room."""

@@ -278,7 +278,8 @@ def sources_at_risk(store: Store, config: Config, now: datetime) -> list[Risk]:
     synced = last_sync(config) if _could_read_all(config) else None
     if synced is not None and (now - synced).total_seconds() < FRESH_S:
         return []
-    from . import adapters, pipeline
+    from . import adapters
+    from .finding import find_roots
     from .places import Places
 
     found: list[Risk] = []
@@ -295,7 +296,7 @@ def sources_at_risk(store: Store, config: Config, now: datetime) -> list[Risk]:
         known = store.sources(name)
         risky = [
             age
-            for root, _ in pipeline.find_roots(config, adapter)
+            for root, _ in find_roots(config, adapter)
             for source in adapter.discover(root)
             if (age := now.timestamp() - source.mtime_ns / 1e9) >= (now - oldest_safe).total_seconds()
             and not _is_stored(adapter, source, known.get(source.path), settled)
@@ -402,7 +403,8 @@ class AgentFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 def agents(store: Store | None, config: Config) -> list[AgentFacts]:
     """Every installed adapter, with what is stored of its sessions when there is a store."""
-    from . import adapters, pipeline
+    from . import adapters
+    from .finding import find_roots
 
     sql = "select agent, count(*), coalesce(sum(size), 0) from sources group by agent"
     sources = {name: (int(number), int(size)) for name, number, size in store.rows(sql)} if store else {}
@@ -412,7 +414,7 @@ def agents(store: Store | None, config: Config) -> list[AgentFacts]:
     for name in adapters.names():
         adapter, setting = adapters.get(name), config.sources.get(name)
         number, size = sources.get(name, (0, 0))
-        roots = pipeline.find_roots(config, adapter)
+        roots = find_roots(config, adapter)
         found.append(
             AgentFacts(
                 name=name,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import gc
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
@@ -19,7 +19,8 @@ from . import adapters
 from .adapters import Position, Record, Source
 from .config import Config, make_home
 from .errors import ReadError
-from .store import Batch, Resume, SourceState, Store
+from .finding import Found, find
+from .store import Batch, Resume, SourceState, Store, is_server
 from .timeline import PAUSE
 
 if TYPE_CHECKING:
@@ -30,6 +31,9 @@ AHEAD_BYTES = 32 * 1024 * 1024
 AHEAD_JOBS = 512
 """How far the workers may be ahead of the writer, which takes their results in order: neither one large source among small ones nor a
 commit may stop them, and what waits is held in memory."""
+
+GIVEN_BYTES = 16 * 1024 * 1024
+"""What workers are given before it is known what is stored. To open a store in a server that is new takes a quarter of a second."""
 
 TOGETHER = 64
 TOGETHER_BYTES = 4 * 1024 * 1024
@@ -79,6 +83,45 @@ def start_workers(config: Config, count: int, quiet_s: float = PAUSE.total_secon
     return Pool(count, _get_ready, (config, quiet_s))
 
 
+class Ahead:
+    """What a first sync does before its store is open: workers get ready, sources are looked for, and the workers begin with the first of
+    them as what they will turn out to be, new."""
+
+    def __init__(self, config: Config, count: int, quiet_s: float = PAUSE.total_seconds()) -> None:
+        self.pool = start_workers(config, count, quiet_s)
+        self.found: Found | None = None
+        self.given: list[bytes] = []
+        """Jobs that the workers are at."""
+
+    def look(self, config: Config) -> None:
+        """Looks for sources."""
+        from .prepare import BATCH_BYTES
+
+        self.found = find(config)
+        left = GIVEN_BYTES
+        for source in self.found.sources:
+            if left <= 0:
+                break
+            left -= min(source.size, BATCH_BYTES)
+            self.given.append(_new(source, is_server(config.store)))
+            self.pool.submit(self.given[-1])
+
+    def fits(self, tasks: Sequence[Task], store: Store) -> bool:
+        """Whether what the workers are at is what there is to do first."""
+        first = tasks[: len(self.given)]
+        return self.given == [_new(task.source, store.takes_cut_words) for task in first if task.why == "new"]
+
+    def close(self) -> None:
+        self.pool.close()
+
+
+def _new(source: Source, cut_words: bool) -> bytes:
+    """The job for the first part of a new source."""
+    from .prepare import Job
+
+    return JOB + msgspec.msgpack.encode(Job(source=source, is_new=True, cut_words=cut_words))
+
+
 def _get_ready(how: tuple[Config, float]) -> Callable[[bytes], bytes | bytearray]:
     from . import digesting, prepare  # Imported there: it takes 50 ms, and the process that starts them has other things to do meanwhile.
 
@@ -115,13 +158,14 @@ class Runner:
 
         return Preparer(self._setting)
 
-    def run(self, tasks: Iterable[Task]) -> Iterator[tuple[Task, Result]]:
+    def run(self, tasks: Sequence[Task], given: int = 0) -> Iterator[tuple[Task, Result]]:
+        """So many of the first tasks the workers have been given already."""
         from .prepare import BATCH_BYTES, Result
 
         decode = msgspec.msgpack.Decoder(Result).decode
-        todo: deque[tuple[Task, bool]] = deque((task, False) for task in tasks)
-        flying: deque[tuple[Task, int]] = deque()
-        ahead = 0
+        todo: deque[tuple[Task, bool]] = deque((task, False) for task in tasks[given:])
+        flying: deque[tuple[Task, int]] = deque((task, min(task.size, BATCH_BYTES)) for task in tasks[:given])
+        ahead = sum(part for _, part in flying)
         while todo or flying:
             if self._pool is None:
                 task, goes_on = todo.popleft()

@@ -51,33 +51,26 @@ class Ordered(list[SessionEvent]):
     @property
     def lines(self) -> list[list[SessionEvent]]:
         """The active line first, then those that rewinds have left behind."""
-        return self._lines or [self]
+        return _pick(self, branches(self)) if self.starts else [self]
 
     @property
     def own(self) -> Ordered:
         """Those that happened here: copies of another session's count there."""
-        return self if self._own is None else self._own
+        return self if self._own is None else self._own  # Remembered, it would refer to itself, and stay until someone looks for cycles.
 
     @property
     def main(self) -> Ordered:
         """Those of no inline side chain; all where all are of one, as in a subagent's session."""
-        return self if self._main is None else self._main
-
-    # Nothing where it would be all of them: what refers to itself stays until cycles are looked for.
-
-    @cached_property
-    def _lines(self) -> list[list[SessionEvent]]:
-        return _pick(self, branches(self)) if self.starts else []
+        return self._main or self
 
     @cached_property
     def _own(self) -> Ordered | None:
-        is_own = list(map(_origin, self)).count(None) == len(self)
-        return None if is_own else Ordered([event for event in self if event.origin is None])
+        is_all = list(map(_origin, self)).count(None) == len(self)
+        return None if is_all else Ordered([event for event in self if event.origin is None])
 
     @cached_property
     def _main(self) -> Ordered | None:
-        aside = sum(map(_is_sidechain, self))
-        return Ordered([event for event in self if not event.is_sidechain]) if 0 < aside < len(self) else None
+        return Ordered([event for event in self if not event.is_sidechain]) if any(map(_is_sidechain, self)) else None
 
 
 _seq, _origin, _is_sidechain = attrgetter("seq"), attrgetter("origin"), attrgetter("is_sidechain")

@@ -12,21 +12,19 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .. import adapters, pipeline, query
 from .. import config as settings
 from .. import store as stores
 from ..errors import ConfigError
+from ..finding import find_roots
 from ..pipeline import Report
-from ..tasks import start_workers
+from ..tasks import Ahead
 from . import _click as click
 from ._options import AgentName, as_json_list
 from ._out import note, one_line, paint, warn, write_json
 from ._words import count, duration, size
-
-if TYPE_CHECKING:
-    from .._pool import Pool
 
 MOST_LINES = 10
 """Of problems and reasons in the summary; --json has all."""
@@ -81,7 +79,7 @@ def warn_of_strangers(config: settings.Config) -> None:
         warn(f"{file}: [sources.{one_line(name)}] is about no agent that runlore reads; there are: {', '.join(adapters.names())}")
 
 
-def first_pass(run: Callable[..., Report], ready: Pool | None) -> Report:
+def first_pass(run: Callable[..., Report], ready: Ahead | None) -> Report:
     """A sync with a progress line. One that is interrupted says what that means."""
     try:
         return run(progress=Progress(), ready=ready)
@@ -115,15 +113,18 @@ def sync(store: stores.Store, config: settings.Config, *, agents: Sequence[str],
 
 
 @contextmanager
-def started_ahead(config: settings.Config, is_usual: bool) -> Iterator[Pool | None]:
-    """Workers for a first sync of everything, which will find much: they get ready while the store is opened and sources are looked for."""
+def started_ahead(config: settings.Config, is_usual: bool) -> Iterator[Ahead | None]:
+    """Workers for a first sync of everything, which will find much: they get ready while sources are looked for, and begin while the
+    store is opened."""
     ready = None
     if is_usual and not query.synced_mark(config).exists():
         from .._pool import FORKS, cores
 
         with suppress(OSError):  # Too many files are open, say: then they are started when there is something to do, or not at all.
-            ready = start_workers(config, cores()) if FORKS else None
+            ready = Ahead(config, cores()) if FORKS else None
     with closing(ready) if ready is not None else nullcontext():
+        if ready is not None:
+            ready.look(config)
         yield ready
 
 
@@ -147,7 +148,7 @@ def open_for_sync(config: settings.Config, dry_run: bool) -> Iterator[stores.Sto
 def places(config: settings.Config, agents: tuple[str, ...], roots: tuple[str, ...]) -> list[str]:
     """All folders that a sync looks in, whether or not they are there."""
     names = agents or tuple(name for name in adapters.names() if name not in config.sources or config.sources[name].enabled)
-    found = [str(root) for name in names for root, _ in pipeline.find_roots(config, adapters.get(name), roots)]
+    found = [str(root) for name in names for root, _ in find_roots(config, adapters.get(name), roots)]
     return list(dict.fromkeys(found))
 
 

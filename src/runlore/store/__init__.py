@@ -69,7 +69,7 @@ __all__ = [
 def open_store(url: str, *, read_only: bool = False, is_shared: bool = False) -> Store:
     """Opens the store at a path or in a database, making it when it is missing. One of many readers in a process `is_shared`: in a server
     they have few connections together, each for the time of a snapshot. Raises StoreError, StoreTooNew."""
-    if url.startswith(("postgresql://", "postgres://")):
+    if is_server(url):
         try:
             from .postgres import PostgresStore
         except ModuleNotFoundError as error:
@@ -87,6 +87,11 @@ def open_store(url: str, *, read_only: bool = False, is_shared: bool = False) ->
     from .sqlite import SqliteStore
 
     return SqliteStore(path)
+
+
+def is_server(url: str) -> bool:
+    """Whether a store is in a server. One that is takes the words of a text, cut, in its place (`takes_cut_words`)."""
+    return url.startswith(("postgresql://", "postgres://"))
 
 
 def open_for_reading(url: str, *, is_shared: bool = False) -> Store:
