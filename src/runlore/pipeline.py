@@ -552,6 +552,8 @@ class _Commits:
         if not is_near_end and self._size < COMMIT_BYTES and time.monotonic() - self._since < COMMIT_S:
             return False
         self._stack.close()
+        if is_near_end:
+            self._store.tidy_beside()
         self._begin()
         return True
 

@@ -220,10 +220,13 @@ class Database:
     def start(self, sql: str) -> None:
         """Has the server do something that may fail, unless it is at something already, and goes on: the next statement waits for it. There
         is no thread, so workers may be forked meanwhile."""
-        if not self.has_started:
-            with self.told():
-                self._connection.pgconn.send_query(sql.encode())
-                self.has_started = True
+        with self.told():
+            if self.has_started:
+                self._line.pgconn.consume_input()
+                if self._line.pgconn.is_busy():
+                    return
+            self._connection.pgconn.send_query(sql.encode())
+            self.has_started = True
 
     def ask(self, questions: Sequence[tuple[str, Sequence[Any]]], *, ahead: bool = False) -> list[list[Any]]:
         """The answers to several questions, in one round trip; with `ahead`, as they are without what waits."""

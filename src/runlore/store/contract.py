@@ -389,6 +389,9 @@ class Store(Digests, Provable, Retention, Protocol):
     def bulk(self) -> AbstractContextManager[None]:
         """Much is written while it is open, in several transactions. What the disk has to be waited for may then be done beside it."""
 
+    def tidy_beside(self) -> None:
+        """Much was written, and little is to come: what is to be done when all is written may begin."""
+
     def sync_lock(self) -> AbstractContextManager[None]:
         """Held by the one sync that may run. Raises StoreBusy; let go by the system when its process dies."""
 

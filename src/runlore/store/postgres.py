@@ -77,6 +77,8 @@ class PostgresStore(PostgresTaker, Evictor):
         self._parts: set[str] | None = None
         self._emptied: set[int] = set()
         self._aside: Database | None = None
+        self._merging: Database | None = None
+        """The one that was aside, once it merges words."""
         self.db = Database(url, self.url, read_only=read_only, is_shared=is_shared)
         try:
             self._migrate_server(read_only)
@@ -129,9 +131,10 @@ class PostgresStore(PostgresTaker, Evictor):
         return self._aside
 
     def _close_aside(self) -> None:
-        if self._aside is not None:
-            self._aside.close()
-            self._aside = None
+        for line in (self._aside, self._merging):
+            if line is not None:
+                line.close()
+        self._aside = self._merging = None
 
     # ── transactions and locks ───────────────────────────────────────────────────────────────────────────────────────
     @contextmanager
@@ -200,9 +203,14 @@ class PostgresStore(PostgresTaker, Evictor):
     @contextmanager
     def bulk(self) -> Iterator[None]:
         yield
-        if self._aside is not None:  # There are new months, so there is much to merge: the server begins while digests are made.
-            with suppress(StoreError):  # All is put. What is not begun here is done at the end.
-                self._aside.start(_MERGE.format("desc"))
+        self.tidy_beside()
+
+    def tidy_beside(self) -> None:
+        if self._merging is None:
+            self._merging, self._aside = self._aside, None
+        if self._merging is not None:  # There are new months, so there is much to merge.
+            with suppress(StoreError):  # What is not begun here is done at the end.
+                self._merging.start(_MERGE.format("desc"))
 
     def _merge_words(self) -> None:
         """Words that were added are collected first, and merged into the index in one go. A search has to go through what is not."""
@@ -217,8 +225,6 @@ class PostgresStore(PostgresTaker, Evictor):
         parts = {month: [partition(table, month) for table in PARTITIONED] for month in months}
         if not (missing := {month: names for month, names in parts.items() if not self._parts.issuperset(names)}):
             return
-        if self._aside is not None and self._aside.has_started:  # It would have to be waited for, with a transaction open.
-            self._close_aside()
         self.aside.begin()
         try:
             self.aside.execute("select pg_advisory_xact_lock(?::int, hashtext(current_schema()))", (_DIVIDE,))
