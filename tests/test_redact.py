@@ -537,3 +537,15 @@ def test_a_damaged_key_is_not_replaced_in_silence(tmp_path: Path) -> None:
     (tmp_path / "redact.key").write_bytes(b"short")
     with pytest.raises(ConfigError, match="damaged"):
         load_key(tmp_path / "redact.key")
+
+
+@pytest.mark.parametrize("tail", ["\u201c", "\u00e9", "\U0001f600", "\ud83d"])
+@pytest.mark.parametrize("at", range(4))
+def test_a_secret_ends_with_a_whole_character(redactor: Redactor, tail: str, at: int) -> None:
+    """A rule counts bytes: a hundred of them may end inside a character."""
+    text = " -ue:c-" + "0a1f" * 8 + "key_" + "0a1b" * 14 + "0a1b"[at:] + tail * 9 + " and on"
+    clean = redactor.text(text)
+    assert "[redacted:basic-auth:" in clean
+    assert "0a1f0a1f" not in clean
+    assert clean.endswith(" and on")
+    assert redactor.text(clean) == clean

@@ -45,7 +45,8 @@ _REACH = 4608  # As far as a value that its name gives away can go on: the name,
 _AT_ONCE = 256 << 10  # Bytes that are joined and searched as one. They stay in the processor's cache: 8 MB take a twentieth longer.
 _WINDOW = 4 * _REACH  # How far to look for the next suspect. Names that run into each other would else be looked behind to the end, each.
 _LOOK_BACK = 6  # So far before a token its match may begin: with an escape, as `\u0041`.
-_PLACES = 16  # That the sieve names and the gate is tried at. Where there are more, as where names run into each other, it looks by itself.
+_PLACES = 16  # That the sieve names and the gate is tried at. Where there are more, as where names run into each other, it looks by itself:
+_FEW = 4  # of real records one in a hundred thousand has more. Behind a match there may be as many again each time, so it soon does there.
 _MARKER = re.compile(rb"(\[redacted:[^\s:\]]{1,64}:[0-9a-f]{6}\])")
 _LONG_PIECE = re.compile(r"[^\s\"'\\]{12,}")  # A line of a key, its short last one too: too long to be met by chance.
 _JUDGED = 4096  # As much of a match as says whether it is a secret; judgements are remembered.
@@ -104,15 +105,15 @@ class Redactor:
             first = last
         return found
 
-    def _first_match(self, data: bytes, at: int, first: int, window: int) -> Any:
+    def _first_match(self, data: bytes, at: int, first: int, window: int, places: int = _PLACES) -> Any:
         """The leftmost match of the gate from `at` on; none is followed further than `window` bytes. What comes before a token may lie
         before `at`, but not before `first`."""
         if self._sieve is not None:
-            for _ in range(_PLACES):
-                places = self._sieve([data], at)
-                if not places:
+            for _ in range(places):
+                named = self._sieve([data], at)
+                if not named:
                     return None
-                _, place, start = places[0]
+                _, place, start = named[0]
                 if match := self._match_at(data, place, start, first, window):
                     return self._leftmost(data, match, first, window)
                 at = place + 1
@@ -211,7 +212,7 @@ class Redactor:
             data = b"".join(clean)
 
     def _part(self, data: bytes) -> bytes:
-        spans = _merged([*self._spans(data)])
+        spans = _merged([_whole(data, *span) for span in self._spans(data)])
         if not spans:
             return data
         pieces: list[bytes] = []
@@ -247,7 +248,7 @@ class Redactor:
                 at, passed_over = span[1], True
                 span = self._led_next(data, at)
             passed_over = passed_over or at + _WINDOW < len(data)
-            match = self._first_match(data, at, at, _WINDOW)
+            match = self._first_match(data, at, at, _WINDOW, _FEW)
             at = match.start() if match else len(data)
         # Inside a secret, and where a match is longer than the window, a place of one may have been passed over.
         if is_placed or (opened and passed_over and self._placed_gate.search(data, opened.start())):
@@ -427,6 +428,15 @@ def _windows(spans: Iterator[tuple[int, int]], reach: int) -> Iterator[tuple[int
 def _assigned_at(data: bytes, at: int) -> _Span | None:
     span = _anchored.secret_at(data, at)
     return (*span, "assigned") if span else None
+
+
+def _whole(data: bytes, start: int, end: int, kind: str) -> _Span:
+    """Of whole characters. Patterns count bytes, and may stop in the middle of one."""
+    while start > 0 and data[start] & 0xC0 == 0x80:
+        start -= 1
+    while end < len(data) and data[end] & 0xC0 == 0x80:
+        end += 1
+    return start, end, kind
 
 
 def _merged(spans: list[_Span]) -> list[_Span]:
