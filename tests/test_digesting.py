@@ -286,3 +286,28 @@ def test_what_errors_fixes_and_patterns_cite_can_be_read_when_all_events_have_le
     let_go(store, store.uids(ALL))
     for uid, seqs in cited.items():
         assert seqs <= {seq for seq, body in store.bodies(uid).items() if body}
+
+
+def test_an_event_of_a_newer_kind_costs_no_digest(store: Store, config: Config, root: Path) -> None:
+    """A worker does not take it for an event; here it is read as it is."""
+    pipeline.sync(store, config, workers=0)
+    alone = packed(store)
+    store.db.execute("update events set kind = 'telepathy' where session = (select number from sessions where uid = 'toy:s7') and seq = 1")  # type: ignore[attr-defined]
+    told = digesting._made_of_told(store, list(alone), config.quality, Here(config))  # type: ignore[arg-type]
+    made = {one.uid: one.digest for one in told}
+    assert made["toy:s7"] is not None
+    assert made["toy:s7"].kinds["telepathy"] == 1
+    assert {uid: pack_digest(digest) for uid, digest in made.items() if digest and uid != "toy:s7"} == {
+        uid: digest for uid, digest in alone.items() if uid != "toy:s7"
+    }
+
+
+def test_little_is_on_its_way_at_once(store: Store, config: Config, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pipeline.sync(store, config, workers=0)
+    alone = packed(store)
+    monkeypatch.setattr(digesting, "MOST_BYTES", 2500)
+    here, most = Here(config), 0
+    for one in digesting._made_of_told(store, list(alone), config.quality, here):  # type: ignore[arg-type]
+        assert one.digest is not None
+        most = max(most, sum(map(len, here.jobs)))
+    assert 0 < most <= 2500

@@ -1,8 +1,7 @@
 /* Loops that take Python too long. Three stand in Python as well, which is used where this was not compiled, and which says what they are for:
  * `camel_parts` in store/words.py, `sort_words` in store/_postgres_words.py, `pack_rows` in store/_postgres_bulk.py. Both give the same, and
- * tests run over both. `sieve` only
- * saves the gate of the redaction work (_sieve.py): without it the gate looks at everything. `keep_freed` is no loop, and is to be had in no
- * other way.
+ * tests run over both. `sieve` only saves the gate of the redaction work (_sieve.py): without it the gate looks at everything. `keep_freed` is
+ * no loop, and is to be had in no other way.
  *
  * Keeps to the stable ABI of Python 3.11: what is compiled once is good for every later version. */
 
@@ -667,8 +666,8 @@ static PyObject *pack_rows(PyObject *self, PyObject *args) {
     Py_ssize_t count, head_size, end_size, part_size;
     if (!PyArg_ParseTuple(args, "Oy#y#y#n", &rows, &signs, &count, &head, &head_size, &end, &end_size, &part_size))
         return NULL;
-    if (!PyList_Check(rows)) {
-        PyErr_SetString(PyExc_TypeError, "not a list of rows");
+    if (!PyList_Check(rows) || count > INT16_MAX) {
+        PyErr_SetString(PyExc_TypeError, "not a list of rows, or of too many columns");
         return NULL;
     }
     PyObject *parts = PyList_New(0);
@@ -678,7 +677,11 @@ static PyObject *pack_rows(PyObject *self, PyObject *args) {
         goto failed;
     memcpy(at, head, (size_t)head_size);
     for (Py_ssize_t n = 0; n < PyList_Size(rows); n++) {
-        if (put_row(&out, PyList_GetItem(rows, n), signs, count) < 0)
+        PyObject *row = PyList_GetItem(rows, n);
+        Py_XINCREF(row); /* A value may be of any class. */
+        int is_bad = !row || put_row(&out, row, signs, count) < 0;
+        Py_XDECREF(row);
+        if (is_bad)
             goto failed;
         if (out.size >= (size_t)part_size && end_part(&out, parts) < 0)
             goto failed;

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing, nullcontext
+from contextlib import ExitStack, closing, nullcontext, suppress
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -37,7 +37,7 @@ COMMIT = 200
 JOB, TOLD = b"d", b"t"
 """What jobs begin with, among workers that do others too: one that says which sessions, and one with all that is stored of a session."""
 MOST_BYTES = 16 * 1024 * 1024
-"""Of packed bodies in such a job."""
+"""Of such jobs that are on their way."""
 
 
 class _Made(msgspec.Struct):
@@ -117,47 +117,54 @@ def _made_of_told(store: Store, uids: Sequence[str], limits: Quality, pool: Pool
     """The same of a few in a server, by workers that are there. To connect to it would take each of them longer than to make its part,
     and so would importing here what makes digests."""
     decode = msgspec.msgpack.Decoder(_Made).decode
-    flying: deque[_Made | None] = deque()
+    flying: deque[tuple[str, int | None]] = deque()
+    """What is to come, each with the size of the job; None is made here."""
+
+    def land() -> _Made:
+        uid, size = flying.popleft()
+        made = decode(pool.next()) if size is not None else None
+        # Also what a worker could not make, or did not understand, as an event of a newer kind: here it is known why.
+        return made if made is not None and made.digest is not None else _make(store, uid, limits)
+
     for uid in uids:
-        try:
-            if told := _told(store, uid):
-                pool.submit(TOLD + told)
-            flying.append(None if told else _make(store, uid, limits))
-        except StoreLost:
-            raise
-        except Exception as error:
-            flying.append(_failed(uid, error))
-        while flying and (len(flying) > AHEAD * pool.count or flying[0] is not None):
-            yield flying.popleft() or decode(pool.next())
-    for one in flying:
-        yield one or decode(pool.next())
+        told = _told(store, uid)
+        if told is not None:
+            pool.submit(told)
+        flying.append((uid, len(told) if told is not None else None))
+        while len(flying) > AHEAD * pool.count or sum(size or 0 for _, size in flying) > MOST_BYTES:
+            yield land()
+    while flying:
+        yield land()
 
 
 def _told(store: Store, uid: str) -> bytes | None:
-    """All that a digest is made of; nothing for a session of which more would have to be known, or that is too large to be handed on."""
-    session = store.session(uid)
-    events, bodies = store.timeline(uid) if session is not None and not session.evicted_at else ([], {})
-    if not isinstance(bodies, Bodies):
+    """All that a digest is made of; nothing for a session that cannot be read, is too large to be handed on, or of which more would have to
+    be known."""
+    try:
+        session = store.session(uid)
+        events, bodies = store.timeline(uid) if session is not None and not session.evicted_at else ([], {})
+        if not isinstance(bodies, Bodies):
+            return None
+        told = msgspec.msgpack.encode((session, events, *bodies.packed()))
+    except StoreLost:  # The sync begins anew.
+        raise
+    except Exception:
         return None
-    places, segments = bodies.packed()
-    if sum(len(body) for *_, body in segments) > MOST_BYTES:
-        return None
-    return msgspec.msgpack.encode((session, events, places, segments))
+    return TOLD + told if len(told) <= MOST_BYTES else None
 
 
 def start_told(limits: Quality) -> Callable[[memoryview], bytes]:
-    """In a worker: from all that is stored of a session to a `_Made`."""
+    """In a worker: from all that is stored of a session to a `_Made`, without a digest when that fails."""
     types = tuple[Session, list[SessionEvent], dict[int, tuple[int, int, int]], list[tuple[int, int, int, int, bytes, bytes]]]
     decode = msgspec.msgpack.Decoder(types).decode
 
     def make_told(job: memoryview) -> bytes:
         from .digest.session import make
 
-        session, events, places, segments = decode(job)
-        try:
+        made = _Made("")
+        with suppress(Exception):
+            session, events, places, segments = decode(job)
             made = _Made(session.session_uid, digest=make(session, events, Bodies.from_packed(places, segments), limits))
-        except Exception as error:
-            made = _failed(session.session_uid, error)
         return msgspec.msgpack.encode(made)
 
     return make_told
@@ -188,13 +195,8 @@ def _make(store: Store, uid: str, limits: Quality) -> _Made:
         return _Made(uid, digest=digest_of(store, uid, limits))
     except StoreLost:  # The sync begins anew.
         raise
-    except Exception as error:
-        return _failed(uid, error)
-
-
-def _failed(uid: str, error: Exception) -> _Made:
-    """Any text may be in a session, and a segment may be damaged: that costs its digest, and not the sync."""
-    return _Made(uid, problem=f"its digest cannot be made: {type(error).__name__}: {error}")
+    except Exception as error:  # Any text may be in a session, and a segment may be damaged: that costs its digest, and not the sync.
+        return _Made(uid, problem=f"its digest cannot be made: {type(error).__name__}: {error}")
 
 
 def digest_of(store: Store, uid: str, limits: Quality) -> Digest | None:

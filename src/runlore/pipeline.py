@@ -110,8 +110,8 @@ def sync(
     ready: Ahead | None = None,
 ) -> Report:
     """Brings the store up to date with everything the agents have written. Raises StoreBusy when another sync runs. Sessions get a
-    digest when they have been quiet for `quiet_s`. `ready` is what was done before there was a store, with the same config and `quiet_s`:
-    its workers are used however little there is to do, and told to end."""
+    digest when they have been quiet for `quiet_s`. `ready` is what was done before there was a store, with the same config and `quiet_s`;
+    where that is not what is to be done, it is left. Its workers are told to end."""
     began = time.monotonic()
     for left in reversed(range(MOST_TRIES)):
         run = _Sync(store, config, agents, roots, Report(dry_run=dry_run), quiet_s, ready)
@@ -162,10 +162,13 @@ class _Sync:
                 stack.enter_context(self.store.sync_lock())
             self.found = self.discover(self.ready.found if self.ready else None)
             tasks, missing, moved = self.plan(self.found)
+            if self.ready and not self.ready.fits(tasks, self.store, self.report.found):
+                self.dismiss()
+                self.report.problems = []
+                self.found = self.discover()
+                tasks, missing, moved = self.plan(self.found)
             if is_dry:
                 return
-            if self.ready and not self.ready.fits(tasks, self.store):
-                self.dismiss()
             self.note(missing, moved)
             if progress:
                 stack.callback(progress.close)

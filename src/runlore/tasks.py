@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import gc
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
@@ -100,16 +100,17 @@ class Ahead:
         self.found = find(config)
         left = GIVEN_BYTES
         for source in self.found.sources:
-            if left <= 0:
+            if left <= 0 or len(self.given) == AHEAD_JOBS:
                 break
             left -= min(source.size, BATCH_BYTES)
             self.given.append(_new(source, is_server(config.store)))
             self.pool.submit(self.given[-1])
 
-    def fits(self, tasks: Sequence[Task], store: Store) -> bool:
-        """Whether what the workers are at is what there is to do first."""
-        first = tasks[: len(self.given)]
-        return self.given == [_new(task.source, store.takes_cut_words) for task in first if task.why == "new"]
+    def fits(self, tasks: Sequence[Task], store: Store, counts: Mapping[str, int]) -> bool:
+        """Whether all that was found is new, and what the workers are at is what there is to do first. If not, another sync may have stored
+        something since it was looked for, and what that found might seem to be missing."""
+        first = [_new(task.source, store.takes_cut_words) for task in tasks[: len(self.given)]]
+        return self.found is None or (counts.keys() <= {"new"} and first == self.given)
 
     def close(self) -> None:
         self.pool.close()

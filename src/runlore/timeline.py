@@ -27,6 +27,7 @@ SEEN_KINDS = CALL_KINDS | {"user_msg", "assistant_msg", "thinking", "tool_result
 
 _OUT_OF_ORDER = 8  # events that a result may stand in front of its call; one has been seen, parallel calls make it more
 _ANSWERS = frozenset({"tool_result", "human_intervention", "decision", "error"})
+_MAY_BE_PROMPT = frozenset({"user_msg", "human_intervention"})
 _WITHOUT_ID = CALL_KINDS | {"tool_result"}
 """What is a call or a result also when no id says which."""
 
@@ -48,10 +49,10 @@ class Ordered(list[SessionEvent]):
         """The prompts that begin an abandoned line. Most sessions have none, and that is soon told."""
         return _line_starts(self)
 
-    @property
+    @cached_property
     def lines(self) -> list[list[SessionEvent]]:
-        """The active line first, then those that rewinds have left behind."""
-        return _pick(self, branches(self)) if self.starts else [self]
+        """The active line first, then those that rewinds have left behind; nothing where there are none."""
+        return _pick(self, branches(self)) if self.starts else []
 
     @property
     def own(self) -> Ordered:
@@ -127,7 +128,8 @@ def branches(events: Iterable[SessionEvent]) -> list[Branch]:
 
 def active(events: Iterable[SessionEvent]) -> list[SessionEvent]:
     """The events that no rewind has left behind, by seq."""
-    return in_order(events).lines[0]
+    ordered = in_order(events)
+    return ordered.lines[0] if ordered.lines else ordered
 
 
 def abandoned(events: Iterable[SessionEvent]) -> list[list[SessionEvent]]:
@@ -147,9 +149,6 @@ def is_prompt(event: SessionEvent) -> bool:
 def prompts(events: Iterable[SessionEvent]) -> list[SessionEvent]:
     """Those that a person typed, in the order given."""
     return events.prompts if isinstance(events, Ordered) else [event for event in events if is_prompt(event)]
-
-
-_MAY_BE_PROMPT = frozenset({"user_msg", "human_intervention"})
 
 
 class Seen(msgspec.Struct, frozen=True):
