@@ -19,7 +19,7 @@ import pytest
 import tests.toy as toy_module
 from runlore import config as config_module
 from runlore import pipeline, prepare, tasks
-from runlore._pool import Pool
+from runlore._pool import FORKS, Pool
 from runlore.adapters import Facts, Normalized, Position, Record, Source
 from runlore.config import Config, Exclude, ExtraRoot, Redact, SourceConfig
 from runlore.errors import ReadError, RunloreError, StoreBusy, StoreError, StoreLost
@@ -585,11 +585,13 @@ def test_a_second_sync_leaves_with_a_message(store: Store, sync: Callable[..., p
     other.close()
 
 
+forks = pytest.mark.skipif(not FORKS, reason="a made-up adapter reaches worker processes only through fork")
+
+
+@forks
 def test_workers_make_the_same_store_as_one_process(
     store: Store, config: Config, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if sys.platform != "linux":
-        pytest.skip("a made-up adapter reaches worker processes only through fork")
     for n in range(30):
         append(root / f"s{n}.jsonl", *(line(id=f"{n % 7}-{k}", text=f"text {n % 7} {k}" * 50) for k in range(40)))
         os.utime(root / f"s{n}.jsonl", ns=(n, n))
@@ -667,6 +669,7 @@ def test_what_another_sync_stored_since_it_was_looked_for_is_not_missing(store: 
         assert pipeline.sync(store, config, ready=ready).found == {"unchanged": 2}
 
 
+@forks
 def test_what_cannot_be_looked_at_is_told_once(store: Store, config: Config, root: Path, toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
     append(root / "s1.jsonl", line(id="a", text="one"))
     discover = toy.discover
@@ -714,6 +717,7 @@ def test_workers_are_given_what_is_to_be_read_first_and_not_all(config: Config, 
             assert len(ready.given) == 3
 
 
+@forks
 @pytest.mark.parametrize("failing", [1, 7, 25])
 def test_a_store_that_goes_away_costs_the_workers_and_nothing_else(
     failing: int, store: Store, config: Config, root: Path, monkeypatch: pytest.MonkeyPatch
