@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runlore.store import Segment
-from runlore.store._postgres_words import cut, fold, rows_of, sort_words_in_python
+from runlore.store._postgres_words import cut, cut_foreign, fold, list_words_in_python, rows_of
 from runlore.store.pieces import cut_words
 from runlore.store.words import LONGEST, blank_signs, camel_parts_in_python, cjk_pairs, index_text
 
@@ -84,38 +84,70 @@ def test_any_text_can_be_indexed_and_stays_whole(texts: list[str]) -> None:
 @given(st.text(st.characters() | st.sampled_from(" .-_AZaz09é́ß字日")))
 def test_much_text_is_cut_as_sqlite_cuts_it(text: str) -> None:
     data = text.encode("utf-8", "replace")
-    assert fold(data).split() == [word.encode() for word in cut(data)]
+    assert fold(data, cut_foreign).split() == [word.encode() for word in cut(data)]
 
 
 def test_a_long_word_of_another_script_is_cut_as_sqlite_cuts_it() -> None:
     data = ("plain " + "é字、" * 100 + " Ünd").encode()
-    assert fold(data).split() == [word.encode() for word in cut(data)]
+    assert fold(data, cut_foreign).split() == [word.encode() for word in cut(data)]
 
 
-SortWords = Callable[[bytes], tuple[bytes, int, bytes]]
+ListWords = Callable[[bytes, Callable[[bytes], bytes]], tuple[bytes, int, bytes, int]]
 
 
 @pytest.fixture(params=["python", "compiled"])
-def sort_words(request: pytest.FixtureRequest) -> Any:
-    return sort_words_in_python if request.param == "python" else compiled("sort_words")
+def list_words(request: pytest.FixtureRequest) -> Any:
+    return list_words_in_python if request.param == "python" else compiled("list_words")
 
 
-def test_words_are_sorted_and_told_once(sort_words: SortWords) -> None:
-    assert sort_words(b"  b  ab a\xc3 b longer1 longer12 ") == (
-        b" b ab a\xc3 b longer1 longer12 ", 5, b"ab\0\0\0a\xc3\0\0\0b\0\0\0longer1\0\0\0longer12\0\0\0"
+def test_words_are_sorted_and_told_once(list_words: ListWords) -> None:
+    assert list_words(b"  B--ab a\xc3\xa4. b\tlonger1 longer12 ", cut_foreign) == (
+        b" b ab aa b longer1 longer12 ", 5, b"aa\0\0\0ab\0\0\0b\0\0\0longer1\0\0\0longer12\0\0\0", 8
     )  # fmt: skip
-    assert sort_words(b"   ") == (b"  ", 0, b"")
+    assert list_words(b" - ", cut_foreign) == (b"  ", 0, b"", 0)
+    assert list_words("12→x│y—z".encode(), cut_foreign)[0] == b" 12 x y z "
 
 
-def test_many_words_are_sorted(sort_words: SortWords) -> None:
+def test_many_words_are_sorted(list_words: ListWords) -> None:
     words = [b"w%d" % (n * 7919 % 5000) for n in range(20_000)]
     once = sorted(set(words))
-    assert sort_words(b" ".join(words)) == (b" %b " % b" ".join(words), 5000, b"".join(word + b"\0\0\0" for word in once))
+    made = list_words(b" ".join(words), cut_foreign)
+    assert made == (b" %b " % b" ".join(words), 5000, b"".join(word + b"\0\0\0" for word in once), 5)
 
 
-@given(st.lists(st.sampled_from([b"a", b"b", b"1", b"aaaaaaaa", b"aaaaaaab", b" ", b"\xc3\xa9"]), max_size=200).map(b"".join))
-def test_words_sorted_by_the_compiled_loop_are_the_same(text: bytes) -> None:
-    assert compiled("sort_words")(text) == sort_words_in_python(text)
+def test_a_word_may_be_cut_into_more_than_it_was(list_words: ListWords) -> None:
+    made = list_words("é x é".encode(), lambda word: b"longer " * 1000)
+    assert made == (b" " + b"longer " * 1000 + b"x " + b"longer " * 1000, 2, b"longer\0\0\0x\0\0\0", 6)
+
+
+def test_what_cuts_words_may_fail(list_words: ListWords) -> None:
+    with pytest.raises(ZeroDivisionError):
+        list_words("a é".encode(), lambda word: b"" if 1 / 0 else word)
+    with pytest.raises(TypeError):
+        list_words("a é".encode(), lambda word: None)  # type: ignore[arg-type, return-value]
+
+
+PARTS = [
+    b"a",
+    b"B",
+    b"1",
+    b"aaaaaaaa",
+    b"aaaaaaaB",
+    b" ",
+    b"_",
+    b"\0",
+    "é".encode(),
+    "→".encode(),
+    "字".encode(),
+    b"\xe2",
+    b"\x86\x92",
+    b"\xff",
+]
+
+
+@given(st.lists(st.sampled_from(PARTS), max_size=300).map(b"".join))
+def test_words_listed_by_the_compiled_loop_are_the_same(text: bytes) -> None:
+    assert compiled("list_words")(text, cut_foreign) == list_words_in_python(text, cut_foreign)
 
 
 def test_words_that_a_worker_cut_are_those_that_the_store_would_have() -> None:
