@@ -37,7 +37,7 @@ COMMIT_S = 2.0
 """A transaction is closed after so much: a killed sync loses little, and readers see it grow."""
 
 LAST_BYTES = 8 * 1024 * 1024
-"""So much before the end a transaction is closed as well: it is brought into the file while the workers are still at the rest, and the last
+"""So much before the end a transaction in a file is closed as well: it is brought over while the workers are at the rest, and the last
 one has little to write. Without, a first sync ends with 0.1 s of writing that everyone waits for."""
 
 MOST_TRIES = 100
@@ -535,7 +535,7 @@ def _count(totals: dict[str, int], more: dict[str, int]) -> None:
 
 
 class _Commits:
-    """Holds one transaction open over many puts, and closes it every so often, and shortly before all of `size` is put."""
+    """Holds one transaction open over many puts, and closes it every so often; in a file also shortly before all of `size` is put."""
 
     def __init__(self, store: Store, size: int) -> None:
         self._store = store
@@ -552,11 +552,13 @@ class _Commits:
         self._size += size
         is_near_end = self._left > LAST_BYTES >= self._left - size
         self._left -= size
-        if not is_near_end and self._size < COMMIT_BYTES and time.monotonic() - self._since < COMMIT_S:
-            return False
-        self._stack.close()
         if is_near_end:
             self._store.tidy_beside()
+        # What a transaction has put itself need not be asked of a server: there only the time counts, for which others may have to wait.
+        is_large = not self._store.takes_groups and (is_near_end or self._size >= COMMIT_BYTES)
+        if not is_large and time.monotonic() - self._since < COMMIT_S:
+            return False
+        self._stack.close()
         self._begin()
         return True
 

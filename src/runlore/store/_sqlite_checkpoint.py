@@ -16,8 +16,8 @@ import apsw
 LONG = 1000
 """Pages. What SQLite itself takes for a long log."""
 
-LONGEST = 2048
-"""Pages, 16 MB. A log begins anew only when all of it is in the file and nothing is being written: where one transaction follows the
+LONGEST = 2500
+"""Pages, 20 MB. A log begins anew only when all of it is in the file and nothing is being written: where one transaction follows the
 other it would grow as long as the file, and to delete 80 MB of it takes 24 ms. So from here on a commit waits, which helps unless a reader
 holds on to what is in the log."""
 
