@@ -339,10 +339,13 @@ class _Sync:
             given, self.given = self.given, 0
             for group in groups(runner.run(tasks, given), most):
                 try:
-                    with self.store.together([result.batch for _, result in group if result.batch is not None]):
+                    batches = [result.batch for _, result in group if result.batch is not None]
+                    told = Counter(piece.session_uid for batch in batches for piece in batch.pieces)
+                    with self.store.together(batches):
                         for task, result in group:
                             self._take(task, result, runner, progress)
-                        self._put_digests()
+                            self._put_digests(told)
+                        self._put_digests(Counter())
                 except (OverflowError, UnicodeError) as error:
                     raise _Unstorable(group[0][0].source if len(group) == 1 else None, error) from None
                 if commits.step(sum(result.batch.size for _, result in group if result.batch is not None)) and self._is_full():
@@ -390,13 +393,16 @@ class _Sync:
         if progress:
             progress.advance(0 if result.more else 1, size)
 
-    def _put_digests(self) -> None:
-        """Keeps the digests that were made of whole sessions, where it turned out that they are."""
+    def _put_digests(self, told: Counter[str]) -> None:
+        """Keeps the digests that were made of whole sessions, where it turned out that they are; those `told` more often not yet."""
+        left = []
         for digest in self.made:
-            if self.store.fits(digest):
+            if told[digest.session_uid] > 1:
+                left.append(digest)
+            elif self.store.fits(digest):
                 self.store.put_digest(digest, datetime.now(UTC))
                 self.report.digests += 1
-        self.made.clear()
+        self.made = left
 
     def _became(self, task: Task, word: str) -> None:
         """Counts a source as what it turned out to be."""

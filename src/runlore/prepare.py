@@ -10,19 +10,19 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec.structs import force_setattr
 
 from . import adapters, timeline
 from ._hash import blake2b
+from ._key import load_key
 from .adapters import Adapter, Facts, Normalized, Position, Record, Source
 from .config import Config, Quality, make_home
 from .errors import ReadError
 from .ledger import merge
 from .model import SUMMARY_LENGTH, Call, Digest, Session, SessionEvent, shorten
-from .redact import Redactor, load_key, rules_from_config, without_noted
 from .store import Batch, Kept, Piece, Resume, StreamState
 from .store.pieces import (
     clean_carry,
@@ -37,6 +37,9 @@ from .store.pieces import (
     update_facts,
 )  # fmt: skip
 from .timeline import PAUSE, Tally
+
+if TYPE_CHECKING:
+    from .redact import Redactor  # Compiling its patterns takes 13 ms, and who has workers has no need of them.
 
 BATCH_BYTES = 8 * 1024 * 1024
 """How much of a source is taken at a time. Memory is a small multiple of it in each process; a larger one is not faster."""
@@ -95,7 +98,10 @@ def setting(config: Config, quiet_s: float = PAUSE.total_seconds()) -> Setting:
     if config.redact.enabled:
         make_home(config.home)
         load_key(key)
-        rules_from_config(config.redact.rules)
+        if config.redact.rules:
+            from .redact import rules_from_config
+
+            rules_from_config(config.redact.rules)
     return Setting(
         key_path=str(key),
         rules=config.redact.rules,
@@ -126,6 +132,8 @@ class Preparer:
         self.setting = setting
         self.redactor: Redactor | None = None
         if setting.redact:
+            from .redact import Redactor, rules_from_config
+
             self.redactor = Redactor(load_key(Path(setting.key_path)), rules_from_config(setting.rules))
         self.redact_version = self.redactor.version if self.redactor else ""
         self._uncollected = 0
@@ -275,6 +283,8 @@ class Preparer:
 
     def _clean_event(self, event: SessionEvent, body: str, noted: dict[str, str]) -> tuple[SessionEvent, str]:
         """The event without the secrets of its record: where the record is taken apart, what gave one away may be gone."""
+        from .redact import without_noted
+
         redact = self.redactor
         assert redact is not None
 

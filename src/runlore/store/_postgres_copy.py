@@ -10,8 +10,10 @@ from typing import Any, cast
 
 import msgspec
 
+from ..adapters import Facts
 from ..errors import StoreError
 from ..model import parse_time
+from ..timeline import Tally
 from . import Row, Store, Taken
 from ._postgres_check import PostgresChecker
 from ._postgres_put import clean_row, clean_stream, month_of
@@ -41,7 +43,7 @@ class PostgresTaker(PostgresChecker, Taker):
             there = self._one("select author from sessions where uid = ?", (uid,))
             if there is not None and there[0] not in (author, None):  # It stays as it is; this one stands beside it.
                 names |= {"uid": f"{uid}~{author}", "native_session_id": f"{taken.session['native_session_id']}~{author}"}
-            streams = [(block, source, *clean_stream(facts, tally), hash_) for block, source, facts, tally, hash_ in taken.streams]
+            streams = [(block, source, *_cleaned(facts, tally), hash_) for block, source, facts, tally, hash_ in taken.streams]
             return super().take_session(msgspec.structs.replace(taken, session={**taken.session, **names}, streams=streams))
 
     def _take_row(self, row: dict[str, Any]) -> int:
@@ -86,3 +88,7 @@ class PostgresTaker(PostgresChecker, Taker):
         finally:
             for end in ("", "-wal", "-shm"):
                 Path(f"{part}{end}").unlink(missing_ok=True)
+
+
+def _cleaned(facts: bytes, tally: bytes) -> tuple[bytes, bytes]:
+    return clean_stream(msgspec.msgpack.decode(facts, type=Facts), msgspec.msgpack.decode(tally, type=Tally))

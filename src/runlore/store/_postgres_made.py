@@ -97,7 +97,7 @@ class Expected:
         if batch.since or batch.is_gone or not self.is_new_source(batch):
             return False
         own = {piece.session_uid for piece in batch.pieces if piece.rows}
-        hashes = list(hashes_of(batch))
+        hashes = hashes_of(batch)
         calls = [hash_of(kept.call) for kept in batch.calls]
         return (
             all(uid in made for uid in self.uids & own)
@@ -145,16 +145,14 @@ def uids_of(batch: Batch) -> Iterator[str]:
             yield piece.facts.parent_uid
 
 
-def hashes_of(batch: Batch) -> Iterator[int]:
+def hashes_of(batch: Batch) -> list[int]:
     """Of the native ids that a batch has, and of those that it has copies of."""
-    for piece in batch.pieces:
-        yield from hashes_in(piece)
+    return [h for piece in batch.pieces for h in hashes_in(piece)]
 
 
-def hashes_in(piece: Piece) -> Iterator[int]:
+def hashes_in(piece: Piece) -> list[int]:
     """The same of one piece."""
-    yield from (h for h in piece.natives if h)
-    yield from (h for _, h in piece.originals if h)
+    return [h for h in piece.natives if h] + [h for _, h in piece.originals if h]
 
 
 def clean(values: Iterable[Any]) -> list[Any]:

@@ -154,7 +154,7 @@ class PostgresNew(PostgresWriter, Shelf):
         id_ = (number << 20) + made.segments
         segments = [(id_ + n, first + s.first_seq, first + s.last_seq, s) for n, s in enumerate(piece.segments)]
         self._add_segments(number, segments, ahead=True)
-        stream = (*clean_stream(msgspec.msgpack.encode(piece.facts), msgspec.msgpack.encode(piece.tally)), piece.hash)
+        stream = (*clean_stream(piece.facts, piece.tally), piece.hash)
         self.db.copy("streams", [(number, block, source, *stream)], ahead=True)
         made.natives |= natives
         made.segments += len(piece.segments)

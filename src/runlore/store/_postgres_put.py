@@ -242,7 +242,7 @@ class PostgresWriter(PostgresReader, Writer):
         if natives:
             self.db.execute(_ADD_NATIVES, (session, array(h for h, _ in natives), array(seq for _, seq in natives)))
         self._write_segments(session, [(absolute(s.first_seq, blocks), absolute(s.last_seq, blocks), s) for s in piece.segments])
-        packed = clean_stream(msgspec.msgpack.encode(piece.facts), msgspec.msgpack.encode(piece.tally))
+        packed = clean_stream(piece.facts, piece.tally)
         sql = "update streams set facts = ?, tally = ?, hash = ? where session = ? and block = ?"
         self.db.execute(sql, (*packed, piece.hash, session, home))
 
@@ -329,11 +329,10 @@ def clean_row(row: list[Any], flavor: str) -> list[Any]:
     return row
 
 
-def clean_stream(facts: bytes, tally: bytes) -> tuple[bytes, bytes]:
+def clean_stream(facts: Facts, tally: Tally) -> tuple[bytes, bytes]:
     """What is packed of a stream, as it is compared with columns that have no NUL."""
-    said = clean_facts(msgspec.msgpack.decode(facts, type=Facts), without_nul)
-    total = msgspec.msgpack.decode(tally, type=Tally)
-    return msgspec.msgpack.encode(said), msgspec.msgpack.encode(msgspec.structs.replace(total, first_prompt=plain(total.first_prompt)))
+    said = clean_facts(facts, without_nul)
+    return msgspec.msgpack.encode(said), msgspec.msgpack.encode(msgspec.structs.replace(tally, first_prompt=plain(tally.first_prompt)))
 
 
 def month_of(moment: datetime | None) -> int:

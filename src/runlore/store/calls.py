@@ -44,12 +44,12 @@ _decode = msgspec.msgpack.Decoder(list[dict[int | str, Any]]).decode
 
 def hash_of(call: Call) -> int:
     """What the ledger finds a call by: the same for every copy of it."""
-    return _hash_of(call.flavor, call.key)
+    return _hash_of(call.session_uid, call.key)
 
 
-@lru_cache(maxsize=1 << 12)
-def _hash_of(flavor: str, key: str) -> int:
-    return native_hash(flavor, "call:" + key)  # A call is looked for half a dozen times while it is put.
+@lru_cache(maxsize=1 << 13)
+def _hash_of(uid: str, key: str) -> int:
+    return native_hash(uid.partition(":")[0], "call:" + key)  # A call is looked for half a dozen times while it is put.
 
 
 def costs_alike(one: Call, other: Call) -> bool:

@@ -76,8 +76,7 @@ class _Packers(threading.local):
     """One of each for each thread: two that use the same one get each other's bytes, or the process ends."""
 
     def __init__(self) -> None:
-        self.pack = zstandard.ZstdCompressor(level=3).compress
-        self.pack_fast = zstandard.ZstdCompressor(level=1).compress
+        self.pack = zstandard.ZstdCompressor(level=1).compress
         self.unpack = zstandard.ZstdDecompressor().decompress
 
 
@@ -306,7 +305,7 @@ class _Open:
         marks |= {mark("tool", name) for _, name, _ in self.kinds if name}
         marks |= {mark("is", "error") for _, _, error in self.kinds if error}
         tool += ("\n" + " ".join(sorted(marks))).encode("utf-8", "replace")
-        body = _packers.pack_fast(data)
+        body = _packers.pack(data)
         return Segment(
             first_seq=self.first_seq,
             last_seq=self.last_seq,
@@ -358,7 +357,7 @@ def pack_records(records: Iterable[Record], first: int) -> list[tuple[int, int, 
 
     def close() -> None:
         data = msgspec.msgpack.encode(chunk)
-        packed.append((first, count, len(data), _packers.pack_fast(data)))
+        packed.append((first, count, len(data), _packers.pack(data)))
 
     for record in records:
         data, aside = record.data, record.aside
