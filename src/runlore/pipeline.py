@@ -195,7 +195,8 @@ class _Sync:
 
     def plan(self, found: list[Source]) -> tuple[list[Task], list[int], list[tuple[int, Source]]]:
         """What to do, which sources are missing, and which are elsewhere or back. Looks into a source only when it changed."""
-        known = {(name, path): state for name in {agent for agent, _ in self.looked_in} for path, state in self.store.sources(name).items()}
+        agents = {agent for agent, _ in self.looked_in}
+        known = {(state.source.agent, state.source.path): state for state in self.store.all_sources() if state.source.agent in agents}
         here = {(source.agent, source.path) for source in found}
         lost = {
             key: state

@@ -933,6 +933,16 @@ def test_what_several_sources_tell_of_a_session_is_the_same_however_many_are_put
     assert len(store.sources()) == 4
 
 
+def test_two_agents_may_have_a_source_at_the_same_path(store: Store, agent: Agent) -> None:
+    agent.put(line(id="a", text="one"))
+    store.touch(msgspec.structs.replace(agent.source, agent="other"), adapter_version=1, redact_version="")
+    assert sorted((state.source.agent, state.source.path) for state in store.all_sources()) == [
+        ("other", str(agent.file)),
+        ("toy", str(agent.file)),
+    ]
+    assert [state.source.agent for state in store.sources("toy").values()] == ["toy"]
+
+
 def test_calls_that_are_there_are_known_also_while_others_are_put_together(store: Store, agent: Agent, another: Agent) -> None:
     agent.put(line(id="a", text="one"))
     bill(agent, call())

@@ -168,7 +168,7 @@ def bring_back(setting: config.Config, uids: list[str], is_json: bool) -> None:
         back = store.bring_back(wanted)
         # Looked for where they were, wherever an agent keeps its sessions now.
         roots: dict[str, set[str]] = {}
-        for state in store.sources().values() if back else ():
+        for state in store.all_sources() if back else ():
             if state.adapter_version == DAMAGED:
                 roots.setdefault(state.source.agent, set()).add(state.source.root)
         for agent, places in roots.items():

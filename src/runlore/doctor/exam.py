@@ -230,9 +230,8 @@ class Exam:
 
 
 def known_sources(store: Store) -> dict[int, SourceState]:
-    """Every source by number. Two agents may have one at the same path."""
-    agents = [agent for (agent,) in store.rows("select distinct agent from sources order by agent")]
-    return {state.number: state for agent in agents for state in store.sources(agent).values()}
+    """Every source by number."""
+    return {state.number: state for state in store.all_sources()}
 
 
 def count_strays(table: str, column: str, owners: str) -> str:

@@ -20,13 +20,14 @@ from ..model import BLOCK, SCHEMA_VERSION, Digest, format_time
 from . import Batch, Kept, Piece, Put
 from ._postgres_db import array
 from ._postgres_made import Call, Expected, Made, NewRow, clean, hashes_of, uids_of
-from ._postgres_put import PostgresWriter, clean_stream, month_of
+from ._postgres_put import PostgresWriter, clean_row, clean_stream, month_of
 from ._postgres_read import Seen
 from ._sql import plain
 from ._sql_calls import PUT_CALL
 from ._sql_digests import Shelf, rows_of_digest, said_by
 from .calls import COLUMNS, from_row, hash_of, to_row
 from .charging import dead_ends_of
+from .numbering import rows_in
 from .pieces import SEQ
 
 _SEQ = COLUMNS.index("seq")
@@ -149,7 +150,7 @@ class PostgresNew(PostgresWriter, Shelf):
         first = block * BLOCK
         natives = {h: first + row[SEQ] for h, row in zip(piece.natives, piece.rows, strict=True) if h}
         natives |= {h: first + piece.rows[n][SEQ] for n, h in piece.originals if h}
-        self.db.copy("events", list(self._event_rows(number, batch.source.agent, piece, [block])), ahead=True)
+        self.db.copy("events", [clean_row(row, batch.source.agent) for row in rows_in(number, piece, [block])], ahead=True)
         self.db.copy("natives", [(h, number, seq) for h, seq in natives.items()], ahead=True)
         id_ = (number << 20) + made.segments
         segments = [(id_ + n, first + s.first_seq, first + s.last_seq, s) for n, s in enumerate(piece.segments)]

@@ -22,8 +22,8 @@ from ._postgres_words import rows_of
 from ._sql import plain, without_nul
 from ._sql_calls import CALL_COLUMNS
 from ._sql_put import Writer
-from .numbering import absolute
-from .pieces import KIND, NATIVE_ID, OFFSET, PARENT, SEQ, SUMMARY, TOOL, TS, bodies_of, clean_facts, hidden_id, outside
+from .numbering import absolute, rows_in
+from .pieces import KIND, NATIVE_ID, OFFSET, SEQ, SUMMARY, TOOL, TS, bodies_of, clean_facts, hidden_id
 
 MONTHS = 1 << 12
 """As many as the number of a session has room for: until the year 2311."""
@@ -236,7 +236,7 @@ class PostgresWriter(PostgresReader, Writer):
     # ── rows ─────────────────────────────────────────────────────────────────────────────────────────────────────────
     def _write(self, session: int, home: int, piece: Piece, blocks: list[int]) -> None:
         flavor = piece.session_uid.partition(":")[0]
-        self.db.copy("events", list(self._event_rows(session, flavor, piece, blocks)))
+        self.db.copy("events", [clean_row(row, flavor) for row in rows_in(session, piece, blocks)])
         natives = [(h, absolute(row[SEQ], blocks)) for h, row in zip(piece.natives, piece.rows, strict=True) if h]
         natives += [(h, absolute(piece.rows[n][SEQ], blocks)) for n, h in piece.originals]
         if natives:
@@ -245,15 +245,6 @@ class PostgresWriter(PostgresReader, Writer):
         packed = clean_stream(piece.facts, piece.tally)
         sql = "update streams set facts = ?, tally = ?, hash = ? where session = ? and block = ?"
         self.db.execute(sql, (*packed, piece.hash, session, home))
-
-    def _event_rows(self, session: int, flavor: str, piece: Piece, blocks: list[int]) -> Iterator[Sequence[Any]]:
-        for row in piece.rows:
-            seq, parent = absolute(row[SEQ], blocks), row[PARENT]
-            if parent is not None:
-                parent = outside(parent) if parent < 0 else absolute(parent, blocks)
-                # What stands in for a copy may be numbered in a later block, and is then no parent.
-                parent = parent if parent < seq else None
-            yield clean_row([session, seq, *row[1:PARENT], parent, *row[PARENT + 1 :]], flavor)
 
     def _write_segment(self, session: int, first: int, last: int, segment: Segment) -> None:
         self._write_segments(session, [(first, last, segment)])

@@ -127,7 +127,7 @@ class Writer(Sources, Ledger):
         if self._one(f"select 1 from sources where {self.mine[0]} and {OVERTAKEN_AND_KEPT} limit 1", self.mine[1]):
             with suppress(StoreBusy), self.sync_lock():
                 chosen = {number for (number,) in self._all(f"select number from sources where {OVERTAKEN_AND_KEPT}")}
-                yield [state for state in self.sources().values() if state.number in chosen]
+                yield [state for state in self.all_sources() if state.number in chosen]
 
     @abstractmethod
     def sync_lock(self) -> AbstractContextManager[None]:

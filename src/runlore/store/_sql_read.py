@@ -201,6 +201,12 @@ class Reader(Lister):
 
     # ── sources ──────────────────────────────────────────────────────────────────────────────────────────────────────
     def sources(self, agent: str | None = None) -> dict[str, SourceState]:
+        return {state.source.path: state for state in self._states(agent)}
+
+    def all_sources(self) -> list[SourceState]:
+        return self._states(None)
+
+    def _states(self, agent: str | None) -> list[SourceState]:
         sql = (
             'select number, agent, path, root, machine, size, mtime_ns, inode, "offset", head, tail, records, adapter_version,'
             f" redact_version, missing_at, problem from sources where {self.mine[0]}{'' if agent is None else ' and agent = ?'}"
@@ -215,9 +221,8 @@ class Reader(Lister):
         )
         # Most agents that there are have left none.
         bare = {source for (source,) in self._all(evicted, () if agent is None else (agent,))} if rows else set()
-        found = {}
-        for number, name, path, root, machine, size, mtime, inode, offset, head, tail, records, *rest in rows:
-            found[path] = SourceState(
+        return [
+            SourceState(
                 number=number,
                 source=Source(agent=name, path=path, root=root, machine=machine, size=size, mtime_ns=mtime, inode=inode),
                 position=Position(offset=offset, head=head, tail=tail, records=records),
@@ -227,7 +232,8 @@ class Reader(Lister):
                 problem=rest[3],
                 is_evicted=number in bare,
             )
-        return found
+            for number, name, path, root, machine, size, mtime, inode, offset, head, tail, records, *rest in rows
+        ]
 
     def resume(self, source: int) -> Resume:
         (carry,) = self._one("select carry from sources where number = ?", (source,))

@@ -22,8 +22,8 @@ from ._sql_put import INTO_EVENTS, Writer
 from ._sql_sources import columns_of
 from ._sqlite_read import SqliteReader
 from .calls import hash_of
-from .numbering import absolute
-from .pieces import PARENT, SEQ, outside
+from .numbering import absolute, rows_in
+from .pieces import SEQ
 
 INDEX_CHARS = 1024 * 1024
 """So much text waits for its words to be written. More would make no difference, nor wait while the workers read."""
@@ -110,24 +110,9 @@ class SqliteWriter(SqliteReader, Writer):
         return found
 
     def _write(self, session: int, home: int, piece: Piece, blocks: list[int]) -> None:
-        plain = blocks == [0]  # Nearly always: then numbers in the stream are numbers in the session.
-
-        def rows() -> Iterator[tuple[Any, ...]]:
-            for row in piece.rows:
-                parent = row[PARENT]
-                if plain and (parent is None or parent >= 0):
-                    yield (session, *row)
-                    continue
-                seq = absolute(row[SEQ], blocks)
-                if parent is not None:
-                    parent = outside(parent) if parent < 0 else absolute(parent, blocks)
-                    # What stands in for a copy may be numbered in a later block, and is then no parent.
-                    parent = parent if parent < seq else None
-                yield (session, seq, *row[1:PARENT], parent, *row[PARENT + 1 :])
-
-        self._insert(INTO_EVENTS, list(rows()))
+        self._insert(INTO_EVENTS, rows_in(session, piece, blocks))
         self._write_natives(session, piece, blocks)
-        if plain and session == self._fresh:
+        if blocks == [0] and session == self._fresh:
             self._made[session] = piece
             for n, segment in enumerate(piece.segments):
                 self._add_segment((session << 20) + n, session, segment.first_seq, segment.last_seq, segment)

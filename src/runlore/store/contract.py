@@ -327,7 +327,10 @@ class Store(Digests, Provable, Retention, Protocol):
         """The same numbers, the session that ended (`by="started"`: started) last first, those at the same time by uid."""
 
     def sources(self, agent: str | None = None) -> dict[str, SourceState]:
-        """Every known source by path."""
+        """Every known source by path. Without an agent, of two that have one at the same path it is one of them."""
+
+    def all_sources(self) -> list[SourceState]:
+        """Every known source of every agent."""
 
     def unsettled(self) -> Iterator[list[SourceState]]:
         """Sources with copies whose originals another machine stored, and of which all records are kept, to be derived again: those

@@ -5,9 +5,11 @@ Pure: knows neither a database nor who has which block.
 
 from __future__ import annotations
 
+from typing import Any
+
 from ..model import BLOCK
 from . import Piece
-from .pieces import SEQ
+from .pieces import PARENT, SEQ, outside
 
 
 class Again:
@@ -36,6 +38,24 @@ def numbers_of(piece: Piece, blocks: list[int]) -> list[int]:
     if blocks == [0]:  # As nearly always.
         return [row[SEQ] for row in piece.rows]
     return [absolute(row[SEQ], blocks) for row in piece.rows]
+
+
+def rows_in(session: int, piece: Piece, blocks: list[int]) -> list[list[Any]]:
+    """The rows of a piece as they are numbered in its session, each with that before it."""
+    is_plain = blocks == [0]
+    rows = []
+    for row in piece.rows:
+        parent = row[PARENT]
+        if is_plain and (parent is None or parent >= 0):
+            rows.append([session, *row])
+            continue
+        seq = absolute(row[SEQ], blocks)
+        if parent is not None:
+            parent = outside(parent) if parent < 0 else absolute(parent, blocks)
+            # What stands in for a copy may be numbered in a later block, and is then no parent.
+            parent = parent if parent < seq else None
+        rows.append([session, seq, *row[1:PARENT], parent, *row[PARENT + 1 :]])
+    return rows
 
 
 def absolute(seq: int, blocks: list[int]) -> int:
