@@ -767,13 +767,13 @@ static int end_part(Buffer *out, PyObject *parts) {
     return is_bad ? -1 : 0;
 }
 
-/* Of a list of rows, what the columns are, what comes first and last, and how large a part is to be: the parts. */
+/* Of a list of rows, what the columns are, and how large a part is to be: the parts. */
 static PyObject *pack_rows(PyObject *self, PyObject *args) {
     (void)self;
     PyObject *rows;
-    const char *signs, *head, *end;
-    Py_ssize_t count, head_size, end_size, part_size;
-    if (!PyArg_ParseTuple(args, "Oy#y#y#n", &rows, &signs, &count, &head, &head_size, &end, &end_size, &part_size))
+    const char *signs;
+    Py_ssize_t count, part_size;
+    if (!PyArg_ParseTuple(args, "Oy#n", &rows, &signs, &count, &part_size))
         return NULL;
     if (!PyList_Check(rows) || count > INT16_MAX) {
         PyErr_SetString(PyExc_TypeError, "not a list of rows, or of too many columns");
@@ -781,11 +781,7 @@ static PyObject *pack_rows(PyObject *self, PyObject *args) {
     }
     PyObject *parts = PyList_New(0);
     Buffer out = {NULL, 0, 0};
-    char *at = parts ? more(&out, (size_t)head_size) : NULL;
-    if (!at)
-        goto failed;
-    memcpy(at, head, (size_t)head_size);
-    for (Py_ssize_t n = 0; n < PyList_Size(rows); n++) {
+    for (Py_ssize_t n = 0; parts && n < PyList_Size(rows); n++) {
         PyObject *row = PyList_GetItem(rows, n);
         Py_XINCREF(row); /* A value may be of any class. */
         int is_bad = !row || put_row(&out, row, signs, count) < 0;
@@ -795,10 +791,7 @@ static PyObject *pack_rows(PyObject *self, PyObject *args) {
         if (out.size >= (size_t)part_size && end_part(&out, parts) < 0)
             goto failed;
     }
-    if (!(at = more(&out, (size_t)end_size)))
-        goto failed;
-    memcpy(at, end, (size_t)end_size);
-    if (end_part(&out, parts) < 0)
+    if (!parts || end_part(&out, parts) < 0)
         goto failed;
     free(out.data);
     return parts;

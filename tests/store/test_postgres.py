@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from psycopg import Copy
+from psycopg import Copy, Cursor
 
 from runlore import doctor, pipeline
 from runlore import search as engine
@@ -26,7 +26,7 @@ from runlore.errors import RunloreError, StoreError
 from runlore.lending import Stores
 from runlore.prepare import Job, Preparer, Setting
 from runlore.recurring import recurring
-from runlore.store import CallFilter, Filter, Store, _postgres_read, copying, open_store
+from runlore.store import CallFilter, Filter, Store, _postgres_db, _postgres_read, copying, open_store
 from runlore.store._postgres_db import Database, Sending
 from runlore.store._postgres_pool import MOST, _pools
 from runlore.store._postgres_read import as_regex
@@ -49,6 +49,12 @@ def address(server: Server) -> str:
 def store(address: str) -> Iterator[PostgresStore]:
     with closing(PostgresStore(address, machine="desk", author="ann")) as made:
         yield made
+
+
+@pytest.fixture(autouse=True)
+def is_little_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is put is sent while more is made, however little it is."""
+    monkeypatch.setattr(_postgres_db, "ENOUGH_BYTES", 0)
 
 
 @pytest.fixture
@@ -356,6 +362,25 @@ def test_rows_that_a_table_refuses_are_told_by_the_next_statement(store: Postgre
     assert store.tombstones() == set()
 
 
+def test_rows_wait_until_there_are_enough_of_them(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_postgres_db, "ENOUGH_BYTES", 100_000)
+    copied: list[str] = []
+    copy = Cursor.copy
+
+    def noted(cursor: Cursor[Any], sql: str) -> Any:
+        copied.append(sql)
+        return copy(cursor, sql)
+
+    monkeypatch.setattr(Cursor, "copy", noted)
+    store.db.begin()
+    for part in range(4):
+        store.db.copy("tombstones", [(f"toy:{part}-{n}" + 20 * "x", "now") for n in range(1000)])
+        store.db.send_behind()
+        assert len(copied) <= part // 3 + 1
+    store.db.commit()
+    assert (len(copied), len(store.tombstones())) == (2, 4000)
+
+
 def test_who_is_interrupted_while_rows_are_sent_can_go_on(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
     store.db.begin()
     store.db.copy("tombstones", [(f"toy:{n}", "now") for n in range(1000)])
@@ -571,7 +596,8 @@ STOPPED = """
 import os, signal
 from psycopg import Copy
 from runlore import pipeline
-pipeline.TOGETHER = 4
+from runlore.store import _postgres_db
+pipeline.TOGETHER, _postgres_db.ENOUGH_BYTES = 4, 0
 write = Copy.write
 def stop(copy, part):
     write(copy, part)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from runlore.store._postgres_bulk import pack_in_python
 
-Pack = Callable[[list[Sequence[Any]], bytes, bytes, bytes, int], list[bytes]]
+Pack = Callable[[list[Sequence[Any]], bytes, int], list[bytes]]
 
 
 def compiled() -> Any:
@@ -26,15 +26,15 @@ def test_a_row_is_its_count_and_each_value_behind_its_length(pack: Pack) -> None
     row = (1 << 40, -2, 3, 0.5, "ä", b"\0\xff", memoryview(b"m"), None)
     told = struct.pack(">hiqihiiid", 8, 8, 1 << 40, 2, -2, 4, 3, 8, 0.5)
     told += b"\0\0\0\2\xc3\xa4\0\0\0\2\0\xff\0\0\0\1m\xff\xff\xff\xff"
-    assert pack([row, list(row)], b"qhidssss", b"<", b">", 1000) == [b"<" + told + told + b">"]
-    assert pack([], b"q", b"<", b">", 1000) == [b"<>"]
+    assert pack([row, list(row)], b"qhidssss", 1000) == [told + told]
+    assert pack([], b"q", 1000) == [b""]
 
 
 def test_much_comes_in_parts(pack: Pack) -> None:
     rows: list[Sequence[Any]] = [("x" * 400, n) for n in range(10)]
-    parts = pack(rows, b"sq", b"<", b">", 1000)
+    parts = pack(rows, b"sq", 1000)
     assert len(parts) == 4
-    assert b"".join(parts) == b"".join(pack(rows, b"sq", b"<", b">", 1 << 30))
+    assert b"".join(parts) == b"".join(pack(rows, b"sq", 1 << 30))
 
 
 @pytest.mark.parametrize(
@@ -42,18 +42,18 @@ def test_much_comes_in_parts(pack: Pack) -> None:
 )
 def test_a_value_that_is_not_the_number_that_its_column_takes_is_told(pack: Pack, value: Any, sign: bytes) -> None:
     with pytest.raises(OverflowError):
-        pack([(value,)], sign, b"", b"", 1)
+        pack([(value,)], sign, 1)
 
 
 def test_half_a_character_is_told(pack: Pack) -> None:
     with pytest.raises(UnicodeError):
-        pack([("\ud800",)], b"s", b"", b"", 1)
+        pack([("\ud800",)], b"s", 1)
 
 
 def test_a_row_of_another_length_is_an_error(pack: Pack) -> None:
     for row in [(1,), (1, 2, 3)]:
         with pytest.raises(ValueError, match=r"row|argument"):
-            pack([row], b"qq", b"", b"", 1)
+            pack([row], b"qq", 1)
 
 
 _values = {
@@ -75,7 +75,7 @@ def test_both_make_the_same(given_: tuple[str, list[tuple[Any, ...]]]) -> None:
 
     def made(pack: Pack) -> Any:
         try:
-            return b"".join(pack([*rows], signs.encode(), b"<", b">", 64))
+            return b"".join(pack([*rows], signs.encode(), 64))
         except (OverflowError, UnicodeError) as error:
             return "does not fit" if isinstance(error, OverflowError) else type(error)
 

@@ -15,8 +15,9 @@ try:
 except ImportError:  # It was not compiled.
     _speed = None  # type: ignore[assignment]
 
-_HEAD = b"PGCOPY\n\xff\r\n\0" + bytes(8)
-_END = b"\xff\xff"
+HEAD = b"PGCOPY\n\xff\r\n\0" + bytes(8)
+TAIL = b"\xff\xff"
+"""What comes before all rows of a COPY, and behind them."""
 _NULL = b"\xff\xff\xff\xff"
 _size = struct.Struct(">i").pack
 _count = struct.Struct(">h").pack
@@ -50,14 +51,15 @@ def words_of(packed: bytes) -> list[bytes]:
 
 
 def pack_rows(rows: list[Sequence[Any]], types: Sequence[int]) -> list[bytes]:
-    """Rows of columns of these types, in parts. Raises OverflowError or UnicodeError for a value that its column cannot hold."""
+    """Rows of columns of these types, in parts, without `HEAD` and `TAIL`. Raises OverflowError or UnicodeError for a value that its column
+    cannot hold."""
     signs = "".join([_SIGNS.get(type_, "s") for type_ in types]).encode()
-    return _pack(rows, signs, _HEAD, _END, PART_BYTES)
+    return _pack(rows, signs, PART_BYTES)
 
 
-def pack_in_python(rows: list[Sequence[Any]], signs: bytes, head: bytes, end: bytes, part_bytes: int) -> list[bytes]:
+def pack_in_python(rows: list[Sequence[Any]], signs: bytes, part_bytes: int) -> list[bytes]:
     parts: list[bytes] = []
-    made = [head]
+    made: list[bytes] = []
     size = 0
     count, forms = _count(len(signs)), [_FORMS.get(sign, (0, None)) for sign in signs]
     try:
@@ -77,7 +79,7 @@ def pack_in_python(rows: list[Sequence[Any]], signs: bytes, head: bytes, end: by
                 made, size = [], 0
     except struct.error as error:
         raise OverflowError(str(error)) from None
-    parts.append(b"".join([*made, end]))
+    parts.append(b"".join(made))
     return parts
 
 

@@ -22,7 +22,7 @@ from psycopg.pq import Format
 from psycopg.types.numeric import Int8Dumper
 
 from ..errors import StoreError, StoreLost
-from ._postgres_bulk import Vector, pack_rows
+from ._postgres_bulk import HEAD, TAIL, Vector, pack_rows
 from ._sql import plain
 
 if TYPE_CHECKING:
@@ -52,6 +52,10 @@ OPTIONS: dict[str, Any] = dict(
 FEW, FEWEST = 16, 2
 """When so many rows wait, they are inserted one by one, all tables in one round trip. When there are more, only those of a table that has
 no more than so many: COPY takes a round trip for each table, and client and server as long as two or three such statements."""
+
+ENOUGH_BYTES = 5 * 1024 * 1024
+"""Of packed rows that are sent at once: there is a COPY for each table, which takes client and server half a millisecond. Where more is
+sent at once, the server has nothing to do until then."""
 
 MANY = 100
 """So many times a statement waits with others; for more of them it does not."""
@@ -99,8 +103,10 @@ class Database:
         self._rows: dict[str, list[Sequence[Any]]] = {}
         """Rows that are to be added, by table. They are sent with the next question as well, and before what waits."""
         self._few: list[tuple[str, Sequence[Any]]] = []
-        self._many: list[tuple[str, list[bytes]]] = []
+        self._many: dict[str, list[bytes]] = {}
         """The same, packed: of a few rows each with the statement for it, of many all for a table in the bytes of a COPY."""
+        self._size = 0
+        """Of those bytes."""
         self.packed = 0
         """How often such rows have been packed."""
         self._types: dict[str, list[int]] = {}
@@ -249,17 +255,18 @@ class Database:
         most = FEW if sum(map(len, waiting.values())) <= FEW else FEWEST
         for into, rows in waiting.items():
             parts = pack_rows(rows, self._types_of(into))
-            if len(rows) > most:
-                self._many.append((into, parts))
+            if len(rows) > most or into in self._many:
+                self._many.setdefault(into, []).extend(parts)
+                self._size += sum(map(len, parts))
             else:
                 self._few += [(f"insert into {into} values (%s{', %s' * (len(row) - 1)})", row) for row in rows]
 
     def send_behind(self) -> None:
-        """Sends what waits while more is made: the next statement waits for that, and raises what it did."""
+        """Sends what waits, when it is enough, while more is made: the next statement waits for that, and raises what it did."""
         self.pack()
-        line, few, many, later = self._connection, self._few, self._many, self._later
-        if few or many or later:
-            self._few, self._many, self._later = [], [], []
+        if self._size >= ENOUGH_BYTES:
+            line, few, many, later = self._connection, self._few, self._many, self._later
+            self._few, self._many, self._later, self._size = [], {}, [], 0
             # Known before it begins: whoever is interrupted in between has to wait for it.
             self._sending = Sending(lambda is_wanted: self._send(line, few, many, later, is_wanted))
             try:
@@ -272,10 +279,11 @@ class Database:
         self.pack()
         if self._few or self._many:
             few, many = self._few, self._many
-            self._few, self._many = [], []
+            self._few, self._many, self._size = [], {}, 0
             self._send(self._connection, few, many)
 
     def _drop_waiting(self) -> None:
+        self._size = 0
         for waiting in (self._later, self._rows, self._few, self._many):
             waiting.clear()
 
@@ -291,7 +299,7 @@ class Database:
         self,
         line: psycopg.Connection[Any],
         few: Statements,
-        many: list[tuple[str, list[bytes]]],
+        many: dict[str, list[bytes]],
         later: Statements = (),
         is_wanted: Callable[[], bool] = lambda: True,
     ) -> None:
@@ -300,9 +308,9 @@ class Database:
                 with line.pipeline():
                     for sql, row in few:
                         line.execute(sql, row)
-            for into, parts in many:
+            for into, parts in many.items():
                 with line.cursor() as cursor, cursor.copy(f"copy {into} from stdin (format binary)") as copy:
-                    for part in parts:
+                    for part in (HEAD, *parts, TAIL):
                         if not is_wanted():
                             raise StoreLost(f"{self.name}: what was being sent was taken back")
                         copy.write(part)
