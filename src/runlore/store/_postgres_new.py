@@ -31,7 +31,15 @@ from .numbering import rows_in
 from .pieces import SEQ
 
 _SEQ = COLUMNS.index("seq")
-_CLAIMED = "select uid from claims where uid = any(?2) and (author = ?1 or session in (select number from sessions where author = ?1))"
+_THERE = (
+    "select (select array_agg(uid) from claims where uid = any(?2)"
+    " and (author = ?1 or session in (select number from sessions where author = ?1))),"
+    " (select array_agg(distinct hash) from natives where hash = any(?3::bigint[])),"
+    " (select array_agg(hash) from calls where hash = any(?4::bigint[])),"
+    " (select array_agg(nextval('source_numbers')) from generate_series(1, ?5)),"
+    " (select array_agg(nextval('session_numbers')) from generate_series(1, ?6))"
+)
+"""Which of these are there, and so many further numbers."""
 
 
 class PostgresNew(PostgresWriter, Shelf):
@@ -57,15 +65,11 @@ class PostgresNew(PostgresWriter, Shelf):
         uids = list({uid for batch in batches for uid in uids_of(batch)})
         hashes = array(h for batch in batches for h in hashes_of(batch))
         calls = array(expected.asked_calls)
-        sources, sessions, claimed, natives, known, source_numbers, session_numbers = self.db.ask(
+        sources, sessions, [(claimed, natives, known, source_numbers, session_numbers)] = self.db.ask(
             [
                 ("select agent, path from sources where reader = ? and path = any(?)", (self.reader, [path for _, path in expected.asked])),
                 ("select uid, number, evicted_at is not null from sessions where uid = any(?)", (uids,)),
-                (_CLAIMED, (self.author, uids)),
-                ("select distinct hash from natives where hash = any(?::bigint[])", (hashes,)),
-                ("select hash from calls where hash = any(?::bigint[])", (calls,)),
-                ("select nextval('source_numbers') from generate_series(1, ?)", (len(batches),)),
-                ("select nextval('session_numbers') from generate_series(1, ?)", (len(pieces),)),
+                (_THERE, (self.author, uids, hashes, calls, len(batches), len(pieces))),
             ],
             ahead=True,
         )
@@ -73,14 +77,14 @@ class PostgresNew(PostgresWriter, Shelf):
         expected.uids.update(uid for uid, _, _ in sessions)
         seen.numbers.update((uid, number) for uid, number, _ in sessions)
         seen.present.update(number for _, number, is_evicted in sessions if not is_evicted)
-        expected.claimed.update(uid for (uid,) in claimed)
-        expected.hashes.update(h for (h,) in natives)
-        expected.calls.update(h for (h,) in known)
+        expected.claimed.update(claimed or ())
+        expected.hashes.update(natives or ())
+        expected.calls.update(known or ())
         if seen.put is not None:
             expected.remember(seen.put)
         # Taken from the end, so the smallest is there: postings come nearly sorted when numbers go up with what is written.
-        expected.source_numbers = [number for (number,) in reversed(source_numbers)]
-        expected.session_numbers = [number for (number,) in reversed(session_numbers)]
+        expected.source_numbers = (source_numbers or [])[::-1]
+        expected.session_numbers = (session_numbers or [])[::-1]
         return expected
 
     def put(self, batch: Batch) -> Put:
@@ -243,13 +247,16 @@ class PostgresNew(PostgresWriter, Shelf):
         rest = {}
         for uid, (repo, task) in found.items():
             known = self._made(uid)
-            if known is None or not self._is_waiting(known[1]):
+            if known is None:
                 rest[uid] = (repo, task)
                 continue
-            row, old = known[1], known[1]["repo"]
+            row, old, old_task = known[1], known[1]["repo"], known[1]["task_ref"]
             # The name alone, which a folder has too, takes nothing from one that is known with its owner.
             is_less = repo is None or (old is not None and old.endswith(f"/{repo}"))
-            row.update(repo=old if is_less else repo, task_ref=task if row["task_ref"] is None else row["task_ref"])
+            places = {"repo": old if is_less else repo, "task_ref": task if old_task is None else old_task}
+            if places != {"repo": old, "task_ref": old_task} and not self._is_waiting(row):
+                rest[uid] = (repo, task)
+            row.update(**places)
         if rest:
             super().set_places(rest)
 
