@@ -115,14 +115,14 @@ def test_what_is_told_to_workers_comes_back_in_order_whatever_is_wrong_with_some
     uids = [uid for n, uid in enumerate(alone) if n != 50]
     store.evict([uids[7]], datetime.now(UTC))
     asked = [*uids[:20], "toy:nobody", *uids[20:]]
-    timeline = store.timeline
+    stored = store.stored
 
     def damaged(uid: str) -> Any:
         if uid == uids[30]:
             raise StoreError("a segment is damaged")
-        return timeline(uid)
+        return stored(uid)
 
-    monkeypatch.setattr(store, "timeline", damaged)
+    monkeypatch.setattr(store, "stored", damaged)
     with closing(start_workers(config, 2)) as pool:
         made = list(digesting._made_of_told(store, asked, config.quality, pool))
         assert pool.is_idle

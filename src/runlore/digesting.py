@@ -10,16 +10,16 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, nullcontext, suppress
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from ._findings import DIGEST_VERSION
 from .config import Config, Quality
 from .errors import StoreLost
-from .model import Digest, Session, SessionEvent
+from .model import Digest, Session
 from .store import Store, open_store
-from .store.bodies import Bodies
+from .store.bodies import whole
 from .timeline import PAUSE
 
 if TYPE_CHECKING:
@@ -142,10 +142,9 @@ def _told(store: Store, uid: str) -> bytes | None:
     be known."""
     try:
         session = store.session(uid)
-        events, bodies = store.timeline(uid) if session is not None and not session.evicted_at else ([], {})
-        if not isinstance(bodies, Bodies):
+        if session is None or session.evicted_at:
             return None
-        told = msgspec.msgpack.encode((session, events, *bodies.packed()))
+        told = msgspec.msgpack.encode((session, *store.stored(uid)))
     except StoreLost:  # The sync begins anew.
         raise
     except Exception:
@@ -155,16 +154,15 @@ def _told(store: Store, uid: str) -> bytes | None:
 
 def start_told(limits: Quality) -> Callable[[memoryview], bytes]:
     """In a worker: from all that is stored of a session to a `_Made`, without a digest when that fails."""
-    types = tuple[Session, list[SessionEvent], dict[int, tuple[int, int, int]], list[tuple[int, int, int, int, bytes, bytes]]]
-    decode = msgspec.msgpack.Decoder(types).decode
+    decode = msgspec.msgpack.Decoder(tuple[Session, list[list[Any]], list[list[Any]]]).decode
 
     def make_told(job: memoryview) -> bytes:
         from .digest.session import make
 
         made = _Made("")
         with suppress(Exception):
-            session, events, places, segments = decode(job)
-            made = _Made(session.session_uid, digest=make(session, events, Bodies.from_packed(places, segments), limits))
+            session, rows, segments = decode(job)
+            made = _Made(session.session_uid, digest=make(session, *whole(session.session_uid, rows, segments), limits))
         return msgspec.msgpack.encode(made)
 
     return make_told

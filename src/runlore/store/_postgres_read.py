@@ -6,7 +6,7 @@ import re
 import sys
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 from operator import eq
@@ -16,13 +16,11 @@ import msgspec
 import zstandard
 
 from ..errors import StoreError
-from ..model import SessionEvent
-from . import Filter, Resume, SegmentEvent
+from . import Filter, Resume, Row, SegmentEvent
 from ._postgres_db import Database
 from ._postgres_db import array as array_of
 from ._postgres_words import COLUMNS, PROVED, SAID, Asked, ask, columns_with, unpacker
 from ._sql_read import EVENT, Reader
-from .bodies import whole
 from .pieces import ASIDE, ERROR, segment_event, unpack
 
 if TYPE_CHECKING:
@@ -124,8 +122,8 @@ class PostgresReader(Reader):
             self._session_columns = [name for (name,) in self._all(sql)]
         return self._session_columns
 
-    def timeline(self, uid: str) -> tuple[list[SessionEvent], Mapping[int, str]]:
-        """In one round trip: a first sync does this for every session."""
+    def stored(self, uid: str) -> tuple[Sequence[Row], Sequence[Row]]:
+        """In one round trip."""
         of = "where session = (select number from sessions where uid = ?) order by"
         rows, segments = self.db.ask(
             [
@@ -133,7 +131,7 @@ class PostgresReader(Reader):
                 (f"select id, first_seq, last_seq, length, hash, body from segments {of} first_seq", (uid,)),
             ]
         )
-        return whole(uid, rows, segments)
+        return rows, segments
 
     def numbers(self, chosen: Filter) -> set[int]:
         where, bindings = self._where(chosen)

@@ -40,8 +40,11 @@ class Shelf(Reader):
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────────
     def timeline(self, uid: str) -> tuple[list[SessionEvent], Mapping[int, str]]:
+        return whole(uid, *self.stored(uid))
+
+    def stored(self, uid: str) -> tuple[Sequence[Row], Sequence[Row]]:
         session = self._number(uid)
-        return ([], {}) if session is None else whole(uid, self._rows(session, 0, None), self._segments(session, 0, None))
+        return ([], []) if session is None else (self._rows(session, 0, None), self._segments(session, 0, None))
 
     def digest(self, uid: str) -> Digest | None:
         sql = "select made_at, length, hash, body from digests where session = (select number from sessions where uid = ?)"

@@ -29,16 +29,6 @@ class Bodies(Mapping[int, str]):
                     at += 1
                 self._places[row[SEQ]] = at, row[OFFSET], row[LENGTH]
 
-    @classmethod
-    def from_packed(cls, places: dict[int, tuple[int, int, int]], segments: Sequence[Sequence[Any]]) -> Bodies:
-        made = cls((), segments)
-        made._places = places
-        return made
-
-    def packed(self) -> tuple[dict[int, tuple[int, int, int]], Sequence[Sequence[Any]]]:
-        """All of it as it is stored, for another process to look at."""
-        return self._places, self._segments
-
     def __getitem__(self, seq: int) -> str:
         text = self._texts.get(seq)
         if text is None:

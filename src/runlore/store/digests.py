@@ -11,7 +11,7 @@ import msgspec
 from ..model import Digest, SessionEvent
 
 if TYPE_CHECKING:
-    from . import Filter
+    from . import Filter, Row
 
 
 class SessionError(msgspec.Struct, frozen=True, gc=False):
@@ -42,6 +42,9 @@ class Digests(Protocol):
         """All events of a session but for what an eviction has left of some, and their bodies by seq but for those of copies: what a
         digest is made from, read in one go. Bodies are unpacked as they are looked at, so a damaged one is noticed then. Events have
         no `payload_ref`."""
+
+    def stored(self, uid: str) -> tuple[Sequence[Row], Sequence[Row]]:
+        """All rows of a session and all its segments as they are stored, of which `bodies.whole` makes the same, here or elsewhere."""
 
     def digest(self, uid: str) -> Digest | None:
         """The digest of a session, also when it covers less than what is stored now. Raises StoreError when it is damaged."""
