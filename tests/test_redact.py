@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -20,6 +21,7 @@ from runlore import redact
 from runlore.adapters._tools import file_change, file_content, key_values
 from runlore.errors import ConfigError
 from runlore.redact import Redactor, Rule, load_key, rules_from_config, without_noted
+from runlore.store.pieces import clean_carry
 
 _spec = importlib.util.spec_from_file_location("bench_redact", Path(__file__).parent.parent / "bench" / "redact.py")
 assert _spec
@@ -287,6 +289,41 @@ def test_a_value_is_judged_by_its_key_and_keys_are_redacted_too(redactor: Redact
     assert "a8Kd02jfLq91" not in text
     assert list(clean) == ["db", redactor.text(token), "argv"]
     assert clean["argv"][0] == "--api-key"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"password": "Zk29xqPLm!"},
+        {"apiKey": "a8Kd02jfLq91"},
+        {"in": [{"env": {"AUTH_TOKEN": "a8Kd02jfLq91"}}]},
+        ["--api-key", "a8Kd02jfLq91"],
+        {"argv": ["run", "--password", "Zk29xqPLm!"]},
+    ],
+)
+def test_a_name_alone_tells_of_the_secret_behind_it(redactor: Redactor, value: Any) -> None:
+    clean = json.dumps(redactor.value(value))
+    assert "Zk29xqPLm!" not in clean
+    assert "a8Kd02jfLq91" not in clean
+    assert redactor.hits.total() == 1
+
+
+def test_a_secret_is_found_beside_one_that_was_redacted_before(redactor: Redactor) -> None:
+    token = make("ghp_<a36>")
+    assert token not in redactor.value(["[redacted:assigned:0a1b2c] and " + token])[0]
+    assert redactor.hits.total() == 1
+
+
+def test_a_name_may_be_a_number(redactor: Redactor) -> None:
+    token = make("ghp_<a36>")
+    assert token not in str(redactor.value({1: token, 2: "Zk29xqPLm!", "cwd": f"/tmp/{token}"}))
+    carry = msgspec.msgpack.encode({"places": {3: "anonymous"}, "cwd": f"/tmp/{token}"})
+    assert token.encode() not in clean_carry(carry, redactor)
+
+
+def test_names_are_remembered_up_to_a_number(redactor: Redactor) -> None:
+    redactor.value({f"name{n}": "some text" for n in range(50_000)})
+    assert len(redactor._clean_names) <= 10_000
 
 
 def test_a_value_nested_without_end_is_still_redacted(redactor: Redactor) -> None:

@@ -83,16 +83,11 @@ static int add(Words *words, const unsigned char *text, size_t size, const unsig
     return 0;
 }
 
-static int by_bytes(const void *a, const void *b) {
-    const Word *one = a, *other = b;
-    if (one->head != other->head)
-        return one->head < other->head ? -1 : 1;
-    int order = memcmp(one->text, other->text, one->size < other->size ? one->size : other->size);
-    return order ? order : (one->size > other->size) - (one->size < other->size);
-}
-
 static int is_before(const Word *one, const Word *other) {
-    return one->head == other->head ? by_bytes(one, other) < 0 : one->head < other->head;
+    if (one->head != other->head)
+        return one->head < other->head;
+    int order = memcmp(one->text, other->text, one->size < other->size ? one->size : other->size);
+    return order ? order < 0 : one->size < other->size;
 }
 
 #define RUN 8

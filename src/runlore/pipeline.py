@@ -196,7 +196,9 @@ class _Sync:
     def plan(self, found: list[Source]) -> tuple[list[Task], list[int], list[tuple[int, Source]]]:
         """What to do, which sources are missing, and which are elsewhere or back. Looks into a source only when it changed."""
         agents = {agent for agent, _ in self.looked_in}
-        known = {(state.source.agent, state.source.path): state for state in self.store.all_sources() if state.source.agent in agents}
+        # Of one agent, as a hook has it at the end of each session, those alone; of many, all at once.
+        states = self.store.sources(*agents).values() if len(agents) == 1 else self.store.all_sources()
+        known = {(state.source.agent, state.source.path): state for state in states if state.source.agent in agents}
         here = {(source.agent, source.path) for source in found}
         lost = {
             key: state
@@ -346,7 +348,6 @@ class _Sync:
                         for task, result in group:
                             self._take(task, result, runner, progress)
                             self._put_digests(told)
-                        self._put_digests(Counter())
                 except (OverflowError, UnicodeError) as error:
                     raise _Unstorable(group[0][0].source if len(group) == 1 else None, error) from None
                 if commits.step(sum(result.batch.size for _, result in group if result.batch is not None)) and self._is_full():
@@ -395,15 +396,13 @@ class _Sync:
             progress.advance(0 if result.more else 1, size)
 
     def _put_digests(self, told: Counter[str]) -> None:
-        """Keeps the digests that were made of whole sessions, where it turned out that they are; those `told` more often not yet."""
-        left = []
+        """Keeps the digests that were made of whole sessions, where it turned out that they are. What is `told` by several sources has one
+        when all are there."""
         for digest in self.made:
-            if told[digest.session_uid] > 1:
-                left.append(digest)
-            elif self.store.fits(digest):
+            if told[digest.session_uid] == 1 and self.store.fits(digest):
                 self.store.put_digest(digest, datetime.now(UTC))
                 self.report.digests += 1
-        self.made = left
+        self.made.clear()
 
     def _became(self, task: Task, word: str) -> None:
         """Counts a source as what it turned out to be."""
@@ -560,7 +559,7 @@ class _Commits:
         is_near_end = self._left > LAST_BYTES >= self._left - size
         self._left -= size
         if is_near_end:
-            self._store.tidy_beside()
+            self._store.tidy_beside()  # What is not sent by now is done at the end.
         # What a transaction has put itself need not be asked of a server: there only the time counts, for which others may have to wait.
         is_large = not self._store.takes_groups and (is_near_end or self._size >= COMMIT_BYTES)
         if not is_large and time.monotonic() - self._since < COMMIT_S:

@@ -66,7 +66,7 @@ class Redactor:
         self.hits: Counter[str] = Counter()
         self.noted: dict[str, str] | None = None
         """Set to a dict, it collects what is redacted and what stands for it: see `without_noted`."""
-        self._clean_names: set[str] = set()
+        self._clean_names: set[Any] = set()
         self._clean_texts: frozenset[str] = frozenset()
         """Those of the value that is being looked at."""
         own_gates = [_own_gate(rule) for rule in self._own]
@@ -158,7 +158,7 @@ class Redactor:
         data = [text.encode("utf-8", "surrogatepass") for text in texts]
         secret = {n for n, match in self._opened(data).items() if self._has_secret(data[n], match)}
         if is_plain and not secret:
-            if len(self._clean_names) < _NAMES:
+            if len(self._clean_names) + len(names) <= _NAMES:
                 self._clean_names |= names
             return value
         self._clean_texts = frozenset(text for n, text in enumerate(texts) if n not in secret)
@@ -391,8 +391,8 @@ _NAMED = re.compile(r"(?i)pass|pwd|secret|token|cred|auth|key")  # A first look 
 
 
 @lru_cache(_NAMES)
-def _is_telling(name: str) -> bool:
-    return _NAMED.search(name) is not None
+def _is_telling(name: Any) -> bool:
+    return isinstance(name, str) and _NAMED.search(name) is not None  # What an adapter remembers may have numbers for names.
 
 
 def _look(value: Any, depth: int, texts: list[str], names: set[Any]) -> bool:

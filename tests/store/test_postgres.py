@@ -24,6 +24,7 @@ from runlore import search as engine
 from runlore.config import Config
 from runlore.errors import RunloreError, StoreError
 from runlore.lending import Stores
+from runlore.model import Digest
 from runlore.prepare import Job, Preparer, Setting
 from runlore.recurring import recurring
 from runlore.store import CallFilter, Filter, Store, _postgres_db, _postgres_read, copying, open_store
@@ -51,7 +52,7 @@ def store(address: str) -> Iterator[PostgresStore]:
         yield made
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def is_little_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is put is sent while more is made, however little it is."""
     monkeypatch.setattr(_postgres_db, "ENOUGH_BYTES", 0)
@@ -320,9 +321,11 @@ def test_many_new_sources_are_put_with_as_many_questions_as_a_few(
     assert counts[0] == counts[1]
 
 
+@pytest.mark.parametrize("enough", [0, 5_000, _postgres_db.ENOUGH_BYTES])
 def test_what_was_put_is_known_before_it_is_sent(
-    store: PostgresStore, toy: Toy, tmp_path: Path, config: Config, monkeypatch: pytest.MonkeyPatch
+    store: PostgresStore, toy: Toy, tmp_path: Path, config: Config, monkeypatch: pytest.MonkeyPatch, enough: int
 ) -> None:
+    monkeypatch.setattr(_postgres_db, "ENOUGH_BYTES", enough)
     monkeypatch.setattr(pipeline, "TOGETHER", 1)
     write_home(tmp_path / "homes/one", "one")
     write_home(tmp_path / "homes/two", "two")
@@ -331,6 +334,41 @@ def test_what_was_put_is_known_before_it_is_sent(
         pipeline.sync(alone, config, roots=[str(tmp_path / "homes")], workers=0)
         assert content(store, names=False) == content(alone, names=False)
     assert is_right(store, config) == []
+
+
+def test_a_transaction_lasts_for_a_time_whatever_it_holds(
+    store: PostgresStore, toy: Toy, tmp_path: Path, config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_home(tmp_path / "homes/one", "one")
+    monkeypatch.setattr(pipeline, "TOGETHER", 1)
+    monkeypatch.setattr(pipeline, "COMMIT_BYTES", 1)
+    monkeypatch.setattr(pipeline, "COMMIT_S", 600)
+    commit, seen = Database.commit, []
+
+    def noted(db: Database) -> None:
+        seen.append(db)
+        commit(db)
+
+    monkeypatch.setattr(Database, "commit", noted)
+    pipeline.sync(store, config, roots=[str(tmp_path / "homes")], workers=0)
+    assert seen.count(store.db) < 6, "one for all twelve, and a few for what comes behind"
+
+
+def test_of_what_several_sources_tell_a_digest_is_kept_once(
+    store: PostgresStore, toy: Toy, tmp_path: Path, config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for n, name in enumerate(("s", "other", "s")):
+        (tmp_path / f"homes/{n}").mkdir(parents=True)
+        (tmp_path / f"homes/{n}/{name}.jsonl").write_bytes(line(id=f"{n}", text="fix it", at=n))
+    put, kept = store.put_digest, []
+
+    def noted(digest: Digest, when: datetime) -> None:
+        kept.append(digest.session_uid)
+        put(digest, when)
+
+    monkeypatch.setattr(store, "put_digest", noted)
+    pipeline.sync(store, config, roots=[str(tmp_path / "homes")], workers=0)
+    assert kept == ["toy:other", "toy:s"]
 
 
 def test_what_workers_are_at_before_the_store_is_open_is_what_it_takes(
@@ -381,6 +419,7 @@ def test_rows_wait_until_there_are_enough_of_them(store: PostgresStore, monkeypa
     assert (len(copied), len(store.tombstones())) == (2, 4000)
 
 
+@pytest.mark.usefixtures("is_little_enough")
 def test_who_is_interrupted_while_rows_are_sent_can_go_on(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
     store.db.begin()
     store.db.copy("tombstones", [(f"toy:{n}", "now") for n in range(1000)])
@@ -407,6 +446,7 @@ def test_who_is_interrupted_in_the_middle_of_a_statement_can_go_on_and_so_can_ot
         time.sleep(0.05)
 
 
+@pytest.mark.usefixtures("is_little_enough")
 def test_what_is_taken_back_is_not_sent_to_its_end(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
     is_on_its_way, is_unwanted = threading.Event(), threading.Event()
     write, wait, written = Copy.write, Sending.wait, []
@@ -559,6 +599,7 @@ def test_a_server_that_is_restarted_again_and_again_costs_nothing_but_time(
         alone.close()
 
 
+@pytest.mark.usefixtures("is_little_enough")
 def test_a_server_that_is_restarted_while_rows_are_sent_costs_nothing_but_time(
     store: PostgresStore, server: Server, toy: Toy, tmp_path: Path, config: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -106,7 +106,7 @@ class Database:
         self._many: dict[str, list[bytes]] = {}
         """The same, packed: of a few rows each with the statement for it, of many all for a table in the bytes of a COPY."""
         self._size = 0
-        """Of those bytes."""
+        """Of both, in bytes."""
         self.packed = 0
         """How often such rows have been packed."""
         self._types: dict[str, list[int]] = {}
@@ -255,9 +255,9 @@ class Database:
         most = FEW if sum(map(len, waiting.values())) <= FEW else FEWEST
         for into, rows in waiting.items():
             parts = pack_rows(rows, self._types_of(into))
+            self._size += sum(map(len, parts))
             if len(rows) > most or into in self._many:
                 self._many.setdefault(into, []).extend(parts)
-                self._size += sum(map(len, parts))
             else:
                 self._few += [(f"insert into {into} values (%s{', %s' * (len(row) - 1)})", row) for row in rows]
 

@@ -58,7 +58,7 @@ class PostgresNew(PostgresWriter, Shelf):
             self._seen.put, self._seen.expected = self._seen.expected, None
 
     def _expect(self, batches: Sequence[Batch], seen: Seen) -> Expected:
-        """What there is of these, beside what was put last and is not sent yet."""
+        """What there is of these, and of what this transaction has put, which need not be sent yet."""
         expected = Expected(batches)
         pieces = [piece for batch in batches for piece in batch.pieces]
         self._make_months({month_of(piece.tally.started_at) for piece in pieces})

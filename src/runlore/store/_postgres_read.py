@@ -47,7 +47,7 @@ class Seen:
         self.expected: Expected | None = None
         """What is about to be put, and what there is of it."""
         self.put: Expected | None = None
-        """The same of what was put last."""
+        """The same of all that was put in this transaction, sent or not."""
         self.present: set[int] = set()
         """Sessions that are there, and of which nothing was evicted."""
         self.made: dict[str, Made] = {}

@@ -219,7 +219,7 @@ class Reader(Lister):
             "select distinct t.source from streams t join sessions s on s.number = t.session"
             f" where s.evicted_at is not null{'' if agent is None else ' and s.flavor = ?'} and ({first}) & {CUT} != 0"
         )
-        # Most agents that there are have left none.
+        # Most agents that there are have no sources.
         bare = {source for (source,) in self._all(evicted, () if agent is None else (agent,))} if rows else set()
         return [
             SourceState(

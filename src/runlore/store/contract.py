@@ -258,7 +258,8 @@ class Store(Digests, Provable, Retention, Protocol):
     takes_cut_words: bool
     """Whether the words of segments are better cut before they are put, by whoever packs them."""
     takes_groups: bool
-    """Whether several sources are better put together: where the database is far away, asking costs more than the answer."""
+    """Whether several sources are better put together, and in transactions that are closed by time alone: where the database is far away,
+    asking costs more than the answer, and what a transaction has put itself it need not ask."""
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────────
     def session(self, uid: str) -> Session | None:
