@@ -92,7 +92,8 @@ static int is_before(const Word *one, const Word *other) {
 
 #define RUN 8
 
-/* Puts them in order at the beginning of the slots, which are no longer to be searched. Merges runs: `qsort` takes three times as long. */
+/* Puts them in order at the beginning of the slots, which are no longer to be searched. Merges runs, in place of `qsort`, which
+ * calls a function for each comparison and moves bytes of any number. */
 static int sort(Words *words) {
     size_t count = 0;
     for (size_t i = 0; i < words->room; i++)
@@ -114,7 +115,7 @@ static int sort(Words *words) {
             const Word *one = from + first, *other = from + middle, *end_of_one = other, *end = from + last;
             Word *out = to + first;
             while (one < end_of_one && other < end) {
-                int is_other = is_before(other, one); /* Which of the two cannot be foreseen: no branch. */
+                int is_other = is_before(other, one); /* Which it is cannot be foreseen, so it is no branch. */
                 *out++ = *(is_other ? other : one);
                 other += is_other;
                 one += !is_other;

@@ -150,7 +150,7 @@ class Redactor:
 
     def value(self, value: Any) -> Any:
         """A decoded JSON value without its secrets, in keys too; the same object when there are none."""
-        # Nearly always there is none, for all that made it suspect. To see that takes half of what it takes to go through all of it.
+        # Nearly always there is none, for all that made it suspect, and that is seen sooner than all of it is gone through.
         texts: list[str] = []
         names: set[Any] = set()
         is_plain = not self._own and _look(value, _DEPTH, texts, names)

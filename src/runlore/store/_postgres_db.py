@@ -54,8 +54,8 @@ FEW, FEWEST = 16, 2
 no more than so many: COPY takes a round trip for each table, and client and server as long as two or three such statements."""
 
 ENOUGH_BYTES = 5 * 1024 * 1024
-"""Of packed rows that are sent at once: there is a COPY for each table, which takes client and server half a millisecond. Where more is
-sent at once, the server has nothing to do until then."""
+"""Of packed rows that are sent at once: there is a COPY for each table, which costs client and server something however little it brings.
+Where more is sent at once, the server has nothing to do until then."""
 
 MANY = 100
 """So many times a statement waits with others; for more of them it does not."""
