@@ -96,7 +96,11 @@ class Bench:
         self.options, self.url = options, url
         self.scratch: Path = options.scratch
         self.file = self.scratch / "postgres-beside.db"
-        self.schema = f"{url}{'&' if '?' in url else '?'}options=-csearch_path%3Dbench"
+        self.schema = self._within("bench")
+        self.used: list[str] = []
+
+    def _within(self, schema: str) -> str:
+        return f"{self.url}{'&' if '?' in self.url else '?'}options=-csearch_path%3D{schema}"
 
     # ── the first sync ───────────────────────────────────────────────────────────────────────────────────────────────
     def first(self) -> tuple[list[Row], list[str]]:
@@ -169,28 +173,39 @@ class Bench:
         for home, what in [*self._homes(1000), self._text_heavy]:
             raw = warm(home / ".claude" / "projects")
             view = AgentsView(binary, home, self.scratch / "postgres-agentsview")
-            view.env["AGENTSVIEW_PG_URL"] = self.url
             sides = {"runlore": lambda home=home: self._command(home), "agentsview": lambda view=view: self._push(view)}
             best = alternate(sides, self._rounds)
             ours, theirs = best["runlore"], best["agentsview"]
             label = f"first sync of {raw / 1e6:.0f} MB {what} into a server, against agentsview's `sync` and `pg push`"
-            rows.append(Row(label, "≥ 3 ×", times(theirs.wall_s / ours.wall_s), seconds(ours), seconds(theirs)))
+            rows.append(Row(label, "≥ 3 ×", f"{theirs.wall_s / ours.wall_s:.2f} ×", seconds(ours), seconds(theirs)))
             view.clear()
-        return rows, ["Whole commands, each into a server where it has nothing yet. CPU is that of the commands, without the server's."]
+        self._drop_used()
+        return rows, ["Whole commands, each into an empty schema of its own. CPU is that of the commands, without the server's."]
 
     def _command(self, home: Path) -> Run:
-        self._clear("bench")
         data = self.scratch / "postgres-runlore"
         remove(data)
         data.mkdir()
         env = {"PATH": "/usr/bin:/bin", "HOME": str(home), "PYTHONPATH": str(BENCH.parent / "src")}
-        env |= {"RUNLORE_HOME": str(data), "RUNLORE_STORE": self.schema}
+        env |= {"RUNLORE_HOME": str(data), "RUNLORE_STORE": self._within(self._unused("runlore"))}
         return run([sys.executable, "-m", "runlore", "sync"], env)
 
     def _push(self, view: AgentsView) -> Run:
-        self._clear("agentsview", make=False)
+        view.env |= {"AGENTSVIEW_PG_URL": self.url, "AGENTSVIEW_PG_SCHEMA": self._unused("agentsview")}
         one, two = view.first_sync(), run(view.command("pg", "push", "--no-vectors"), view.env)
         return Run(one.wall_s + two.wall_s, one.cpu_s + two.cpu_s, max(one.peak_mb, two.peak_mb), two.status, two.output)
+
+    def _unused(self, name: str) -> str:
+        """An empty schema, one for each run. None is dropped before all are measured: where many files have just been deleted, ext4 goes
+        through them whenever a table is made."""
+        self.used.append(f"{name}_{len(self.used)}")
+        self._clear(self.used[-1])
+        return self.used[-1]
+
+    def _drop_used(self) -> None:
+        for name in self.used:
+            self._clear(name, make=False)
+        self.used.clear()
 
     # ── stores and homes ─────────────────────────────────────────────────────────────────────────────────────────────
     @property
