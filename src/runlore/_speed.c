@@ -25,7 +25,10 @@ typedef struct {
     const unsigned char *text; /* Somewhere in the text that is looked through. None in a slot that is free. */
     uint64_t head;             /* Its first eight bytes, the first of them the highest: nearly always these tell the order. */
     uint32_t size, hash;
+    uint32_t number, last; /* The how manieth it is, and the last place where it was found: for whoever looks for places. */
 } Word;
+
+#define NO_PLACE UINT32_MAX
 
 typedef struct {
     Word *slots;
@@ -66,21 +69,20 @@ static uint64_t head_of(const unsigned char *text, size_t size, const unsigned c
     return size < 8 ? head & ~(UINT64_MAX >> 8 * size) : head;
 }
 
-/* `end` is that of the whole text, `size` is not 0. */
-static int add(Words *words, const unsigned char *text, size_t size, const unsigned char *end) {
+/* The word in its slot, until the next one is added; NULL when there is no memory. `end` is that of the whole text, `size` is not 0. */
+static Word *add(Words *words, const unsigned char *text, size_t size, const unsigned char *end) {
     uint64_t head = head_of(text, size, end), mixed = (head ^ size) * 0x9E3779B97F4A7C15u;
     for (size_t i = 8; i < size; i += 8)
         mixed = (mixed ^ mixed >> 29 ^ head_of(text + i, size - i, end)) * 0x9E3779B97F4A7C15u;
     uint32_t hash = (uint32_t)(mixed >> 32 ^ mixed >> 52); /* The lowest bits choose the slot, the highest are mixed best. */
     if (words->count * 2 >= words->room && make_room(words) < 0)
-        return -1;
+        return NULL;
     size_t at = hash & (words->room - 1);
-    for (const Word *word; (word = &words->slots[at])->text; at = (at + 1) & (words->room - 1))
+    for (Word *word; (word = &words->slots[at])->text; at = (at + 1) & (words->room - 1))
         if (word->hash == hash && word->size == size && word->head == head && (size <= 8 || !memcmp(word->text + 8, text + 8, size - 8)))
-            return 0;
-    words->slots[at] = (Word){text, head, (uint32_t)size, hash};
-    words->count++;
-    return 0;
+            return word;
+    words->slots[at] = (Word){text, head, (uint32_t)size, hash, (uint32_t)words->count++, NO_PLACE};
+    return &words->slots[at];
 }
 
 static int is_before(const Word *one, const Word *other) {
@@ -166,7 +168,7 @@ static int add_parts(Words *parts, const unsigned char *at, const unsigned char 
                         at++;
             }
         }
-        if (at - from > 1 && add(parts, from, (size_t)(at - from), end_of_all) < 0)
+        if (at - from > 1 && !add(parts, from, (size_t)(at - from), end_of_all))
             return -1;
     }
     return 0;
@@ -232,7 +234,7 @@ static int reserve(Line *line, size_t more, Words *words) {
     if (!text)
         return -1;
     memcpy(text, line->text ? line->text : text, line->size);
-    for (size_t i = 0; i < words->room; i++)
+    for (size_t i = 0; words && i < words->room; i++)
         if (words->slots[i].text)
             words->slots[i].text = text + (words->slots[i].text - line->text);
     free(line->text);
@@ -241,17 +243,34 @@ static int reserve(Line *line, size_t more, Words *words) {
     return 0;
 }
 
+typedef struct {
+    Line all, once; /* Every word, and each where it comes first. */
+    Words words;
+    size_t longest;
+} Listed;
+
 /* Takes in the word that stands at the end of the line, and sets a blank behind it. */
-static int take(Line *line, size_t size, Words *words, size_t *longest) {
-    *longest = size > *longest ? size : *longest;
-    int failed = add(words, line->text + line->size, size, line->text + line->room);
+static int take(Listed *made, size_t size) {
+    Line *line = &made->all, *once = &made->once;
+    size_t count = made->words.count;
+    made->longest = size > made->longest ? size : made->longest;
+    if (!add(&made->words, line->text + line->size, size, line->text + line->room))
+        return -1;
+    if (made->words.count > count) {
+        if (reserve(once, size + 1, NULL) < 0)
+            return -1;
+        memcpy(once->text + once->size, line->text + line->size, size);
+        once->size += size;
+        once->text[once->size++] = ' ';
+    }
     line->size += size;
     line->text[line->size++] = ' ';
-    return failed;
+    return 0;
 }
 
 /* The words of what stands at the end of the line, which has letters beyond ASCII: as Python cuts them, with blanks between. */
-static int take_foreign(Line *line, size_t size, size_t rest, Words *words, size_t *longest, PyObject *cut) {
+static int take_foreign(Listed *listed, size_t size, size_t rest, PyObject *cut) {
+    Line *line = &listed->all;
     char *made;
     Py_ssize_t length;
     PyObject *found = PyObject_CallFunction(cut, "y#", (const char *)line->text + line->size, (Py_ssize_t)size);
@@ -261,13 +280,13 @@ static int take_foreign(Line *line, size_t size, size_t rest, Words *words, size
         Py_DECREF(found);
         return -1;
     }
-    int failed = reserve(line, (size_t)length + 1 + rest, words);
+    int failed = reserve(line, (size_t)length + 1 + rest, &listed->words);
     for (const char *at = made, *end = made + length; !failed && at < end; at++) {
         const char *blank = memchr(at, ' ', (size_t)(end - at));
         size_t one = (size_t)((blank ? blank : end) - at);
         if (one) {
             memcpy(line->text + line->size, at, one);
-            failed = take(line, one, words, longest);
+            failed = take(listed, one);
         }
         at += one;
     }
@@ -283,8 +302,8 @@ static int is_sign(const unsigned char *at, const unsigned char *end) {
            ((at[1] == 0x86 && at[2] == 0x92) || (at[1] == 0x80 && at[2] == 0x94) || (at[1] == 0x94 && at[2] == 0x82));
 }
 
-/* The words of a text, each letter small, with one blank before, between and behind them; how many different ones there are; these in
- * order, with three zeros behind each; and the length of the longest. `cut` takes those apart that are not all ASCII. */
+/* The words of a text, each letter small, with one blank before, between and behind them; each of them once, with blanks between; and the
+ * length of the longest. `cut` takes those apart that are not all ASCII. */
 static PyObject *list_words(PyObject *self, PyObject *args) {
     (void)self;
     static unsigned char fold[256]; /* 0 where there is no word; what is beyond ASCII stays. */
@@ -296,51 +315,459 @@ static PyObject *list_words(PyObject *self, PyObject *args) {
     Py_ssize_t size;
     if (!PyArg_ParseTuple(args, "SO", &text, &cut) || PyBytes_AsStringAndSize(text, &data, &size) < 0)
         return NULL;
-    Words words = {0};
-    Line line = {0};
-    size_t room = 0, longest = 0;
-    unsigned char *sorted = NULL;
-    if (reserve(&line, (size_t)size + 2, &words) < 0)
+    Listed made = {0};
+    Line *line = &made.all;
+    if (reserve(line, (size_t)size + 2, &made.words) < 0)
         goto no_memory;
-    line.text[line.size++] = ' ';
+    line->text[line->size++] = ' ';
     for (const unsigned char *at = (const unsigned char *)data, *end = at + size; at < end;) {
         unsigned char c = fold[*at], all = 0;
         if (!c || (c >= 0x80 && is_sign(at, end))) {
             at += c ? 3 : 1;
             continue;
         }
-        unsigned char *to = line.text + line.size;
+        unsigned char *to = line->text + line->size;
         do {
             *to++ = c;
             all |= c;
         } while (++at < end && (c = fold[*at]) && !(c >= 0x80 && is_sign(at, end)));
-        size_t length = (size_t)(to - line.text) - line.size;
+        size_t length = (size_t)(to - line->text) - line->size;
         if (all >= 0x80) {
-            if (take_foreign(&line, length, (size_t)(end - at) + 2, &words, &longest, cut) < 0)
+            if (take_foreign(&made, length, (size_t)(end - at) + 2, cut) < 0)
                 goto done;
-        } else if (take(&line, length, &words, &longest) < 0)
+        } else if (take(&made, length) < 0)
             goto no_memory;
     }
-    if (!words.count)
-        line.text[line.size++] = ' ';
-    if (sort(&words) < 0)
-        goto no_memory;
-    for (size_t i = 0; i < words.count; i++)
-        room += words.slots[i].size + 3;
-    if (!(sorted = calloc(room + 1, 1)))
-        goto no_memory;
-    for (size_t i = 0, at = 0; i < words.count; at += words.slots[i++].size + 3)
-        memcpy(sorted + at, words.slots[i].text, words.slots[i].size);
-    found = Py_BuildValue("y#ny#n", line.text, (Py_ssize_t)line.size, (Py_ssize_t)words.count, sorted, (Py_ssize_t)room,
-                          (Py_ssize_t)longest);
+    if (!made.words.count)
+        line->text[line->size++] = ' ';
+    found = Py_BuildValue("y#y#n", line->text, (Py_ssize_t)line->size, made.once.text ? (char *)made.once.text : "",
+                          (Py_ssize_t)(made.once.size ? made.once.size - 1 : 0), (Py_ssize_t)made.longest);
     goto done;
 no_memory:
     PyErr_NoMemory();
 done:
-    free(words.slots);
-    free(line.text);
-    free(sorted);
+    free(made.words.slots);
+    free(line->text);
+    free(made.once.text);
     return found;
+}
+
+/* ── pages of the index over words, for PostgreSQL ────────────────────────────────────────────────────────────────── */
+
+#define PAGE_BYTES 3900 /* _pages.PAGE_BYTES, PIECE_BYTES and WORD_BYTES */
+#define PIECE_BYTES 3000
+#define WORD_BYTES 2048
+#define MOST_SEGMENTS (1 << 28)
+#define CHUNK_BYTES (1 << 20)
+
+typedef struct {
+    uint32_t word, value; /* The number of a word, and a segment that has it: its number << 3, and a bit for each column. */
+} Place;
+
+typedef struct Chunk {
+    struct Chunk *next;
+    size_t size;
+    unsigned char text[CHUNK_BYTES + 8];
+} Chunk;
+
+typedef struct {
+    Words words;
+    Place *places;
+    size_t count, room;
+    Chunk *chunks; /* Words that stand nowhere else as a whole. */
+} Book;
+
+static void drop_book(Book *book) {
+    free(book->words.slots);
+    free(book->places);
+    while (book->chunks) {
+        Chunk *next = book->chunks->next;
+        free(book->chunks);
+        book->chunks = next;
+    }
+}
+
+static int fail(const char *why) {
+    PyErr_SetString(PyExc_ValueError, why);
+    return -1;
+}
+
+static int no_memory(void) {
+    PyErr_NoMemory();
+    return -1;
+}
+
+/* Notes that a segment has a word in some columns. Segments come in ascending order. */
+static int note_place(Book *book, Word *word, uint32_t value) {
+    if (word->last != NO_PLACE) {
+        Place *last = &book->places[word->last];
+        if (last->value >> 3 > value >> 3)
+            return fail("segments are out of order");
+        if (last->value >> 3 == value >> 3) {
+            last->value |= value & 7;
+            return 0;
+        }
+    }
+    if (book->count == book->room) {
+        size_t room = book->room ? book->room * 2 : 4096;
+        Place *places = room < NO_PLACE ? realloc(book->places, room * sizeof(Place)) : NULL;
+        if (!places)
+            return no_memory();
+        book->places = places;
+        book->room = room;
+    }
+    word->last = (uint32_t)book->count;
+    book->places[book->count++] = (Place){word->number, value};
+    return 0;
+}
+
+static unsigned char *write_number(unsigned char *to, uint32_t number) {
+    for (; number >= 0x80; number >>= 7)
+        *to++ = (unsigned char)(number | 0x80);
+    *to++ = (unsigned char)number;
+    return to;
+}
+
+/* The number that stands here, of 32 bits at most; NULL when there is none. */
+static const unsigned char *read_number(const unsigned char *at, const unsigned char *end, uint32_t *number) {
+    uint64_t made = 0;
+    for (int shift = 0; at < end && shift < 35; shift += 7) {
+        made |= (uint64_t)(*at & 0x7f) << shift;
+        if (!(*at++ & 0x80)) {
+            *number = (uint32_t)made;
+            return made <= UINT32_MAX ? at : NULL;
+        }
+    }
+    return NULL;
+}
+
+/* Places, the next of which is `*done`, as many as there is room for. */
+static size_t put_places(const uint32_t *values, size_t count, size_t *done, unsigned char *piece) {
+    unsigned char *to = piece, one[5];
+    uint32_t before = 0;
+    for (; *done < count; ++*done) {
+        uint32_t value = values[*done], number = value >> 3;
+        size_t size = (size_t)(write_number(one, (number - before) << 3 | (value & 7)) - one);
+        if ((size_t)(to - piece) + size > PIECE_BYTES)
+            break;
+        memcpy(to, one, size);
+        to += size;
+        before = number;
+    }
+    return (size_t)(to - piece);
+}
+
+typedef struct {
+    PyObject *list;
+    const Word *first, *before; /* Of the page that is being written. */
+    size_t size;
+    unsigned char body[PAGE_BYTES], entry[WORD_BYTES + PIECE_BYTES + 16];
+} Pages;
+
+static int add_page(Pages *pages, const Word *first, size_t part, const unsigned char *body, size_t size) {
+    PyObject *page = Py_BuildValue("(y#ny#)", first->text, (Py_ssize_t)first->size, (Py_ssize_t)part, body, (Py_ssize_t)size);
+    int failed = !page || PyList_Append(pages->list, page) < 0;
+    Py_XDECREF(page);
+    return failed ? -1 : 0;
+}
+
+static int close_page(Pages *pages) {
+    size_t size = pages->size;
+    pages->size = 0;
+    return size ? add_page(pages, pages->first, 0, pages->body, size) : 0;
+}
+
+static size_t put_entry(unsigned char *entry, const Word *word, size_t shared, const unsigned char *piece, size_t size) {
+    unsigned char *to = write_number(write_number(entry, (uint32_t)shared), (uint32_t)(word->size - shared));
+    memcpy(to, word->text + shared, word->size - shared);
+    to = write_number(to + word->size - shared, (uint32_t)size);
+    memcpy(to, piece, size);
+    return (size_t)(to + size - entry);
+}
+
+static int write_word(Pages *pages, const Word *word, const uint32_t *values, size_t count) {
+    unsigned char piece[PIECE_BYTES];
+    size_t done = 0, shared = 0, size = put_places(values, count, &done, piece);
+    if (done < count) { /* Pages of its own. */
+        if (close_page(pages) < 0)
+            return -1;
+        for (size_t part = 0; size; part++, size = put_places(values, count, &done, piece))
+            if (add_page(pages, word, part, pages->entry, put_entry(pages->entry, word, 0, piece, size)) < 0)
+                return -1;
+        return 0;
+    }
+    if (pages->size)
+        while (shared < word->size && shared < pages->before->size && word->text[shared] == pages->before->text[shared])
+            shared++;
+    size_t length = put_entry(pages->entry, word, shared, piece, size);
+    if (pages->size && pages->size + length > PAGE_BYTES) {
+        if (close_page(pages) < 0)
+            return -1;
+        length = put_entry(pages->entry, word, 0, piece, size);
+    }
+    pages->before = word;
+    if (!pages->size)
+        pages->first = word;
+    if (length > PAGE_BYTES) /* Of a very long word. */
+        return add_page(pages, word, 0, pages->entry, length);
+    memcpy(pages->body + pages->size, pages->entry, length);
+    pages->size += length;
+    return 0;
+}
+
+/* All words in order, on pages. */
+static PyObject *write_book(Book *book) {
+    size_t words = book->words.count;
+    uint32_t *ends = calloc(words + 1, sizeof(uint32_t)), *values = malloc((book->count + 1) * sizeof(uint32_t));
+    Pages *pages = calloc(1, sizeof(Pages));
+    if (!ends || !values || !pages || sort(&book->words) < 0) {
+        no_memory();
+        goto done;
+    }
+    for (size_t i = 0; i < book->count; i++)
+        ends[book->places[i].word + 1]++;
+    for (size_t i = 0; i < words; i++)
+        ends[i + 1] += ends[i];
+    for (size_t i = 0; i < book->count; i++) /* From here on, where the places of a word end. */
+        values[ends[book->places[i].word]++] = book->places[i].value;
+    pages->list = PyList_New(0);
+    for (size_t i = 0; pages->list && i < words; i++) {
+        const Word *word = &book->words.slots[i];
+        uint32_t first = word->number ? ends[word->number - 1] : 0;
+        if (write_word(pages, word, values + first, ends[word->number] - first) < 0)
+            Py_CLEAR(pages->list);
+    }
+    if (pages->list && close_page(pages) < 0)
+        Py_CLEAR(pages->list);
+done:
+    free(ends);
+    free(values);
+    PyObject *list = pages ? pages->list : NULL;
+    free(pages);
+    return list;
+}
+
+static int read_column(Book *book, PyObject *words, uint32_t value) {
+    char *data;
+    Py_ssize_t size;
+    if (words == Py_None)
+        return 0;
+    if (PyBytes_AsStringAndSize(words, &data, &size) < 0)
+        return -1;
+    for (const unsigned char *at = (const unsigned char *)data, *end = at + size; at < end; at++) {
+        const unsigned char *blank = memchr(at, ' ', (size_t)(end - at));
+        size_t length = (size_t)((blank ? blank : end) - at);
+        if (length > WORD_BYTES)
+            return fail("a word is too long");
+        if (length) {
+            Word *word = add(&book->words, at, length, end);
+            if (!word)
+                return no_memory();
+            if (note_place(book, word, value) < 0)
+                return -1;
+        }
+        at += length;
+    }
+    return 0;
+}
+
+/* The pages of segments, each with the words of three columns. */
+static PyObject *make_pages(PyObject *self, PyObject *segments) {
+    (void)self;
+    Book book = {0};
+    PyObject *found = NULL;
+    Py_ssize_t count = PyList_Size(segments);
+    if (count < 0 || (count > MOST_SEGMENTS && fail("too many segments")))
+        return NULL;
+    for (Py_ssize_t i = 0; i < count; i++) {
+        PyObject *segment = PyList_GetItem(segments, i);
+        for (int column = 0; column < 3; column++) {
+            PyObject *words = segment ? PyTuple_GetItem(segment, column) : NULL;
+            if (!words || read_column(&book, words, (uint32_t)i << 3 | 1u << column) < 0)
+                goto done;
+        }
+    }
+    found = write_book(&book);
+done:
+    drop_book(&book);
+    return found;
+}
+
+typedef struct {
+    const unsigned char *at, *end; /* What is still to be read of a page. */
+    const unsigned char *places, *behind;
+    uint32_t size;
+    unsigned char word[WORD_BYTES + 8];
+} Reading;
+
+/* Reads the next word, and where its places are. */
+static int read_entry(Reading *page) {
+    uint32_t shared, more, size;
+    const unsigned char *at = read_number(page->at, page->end, &shared);
+    at = at ? read_number(at, page->end, &more) : NULL;
+    if (!at || shared > page->size || more > WORD_BYTES - shared || more > (size_t)(page->end - at))
+        return fail("a page is damaged");
+    memcpy(page->word + shared, at, more);
+    page->size = shared + more;
+    at = read_number(at + more, page->end, &size);
+    if (!at || size > (size_t)(page->end - at) || !page->size)
+        return fail("a page is damaged");
+    page->places = at;
+    page->at = page->behind = at + size;
+    return 0;
+}
+
+/* Reads the next place of a word; `*number` is that of the segment before it, 0 at first. Gives its columns, or -1. */
+static int read_place(Reading *page, uint32_t *number) {
+    uint32_t value;
+    page->places = read_number(page->places, page->behind, &value);
+    if (!page->places || (value >> 3) >= MOST_SEGMENTS - *number)
+        return fail("a page is damaged");
+    *number += value >> 3;
+    return (int)(value & 7);
+}
+
+static int begin_page(Reading *page, PyObject *body) {
+    char *data;
+    Py_ssize_t size;
+    if (PyBytes_AsStringAndSize(body, &data, &size) < 0)
+        return -1;
+    page->at = (const unsigned char *)data;
+    page->end = page->at + size;
+    page->size = 0;
+    return 0;
+}
+
+/* Gives a word that was read a place to stay. */
+static int settle(Book *book, Word *word, const unsigned char *text) {
+    if (!book->chunks || CHUNK_BYTES - book->chunks->size < word->size) {
+        Chunk *chunk = malloc(sizeof(Chunk));
+        if (!chunk)
+            return no_memory();
+        chunk->next = book->chunks;
+        chunk->size = 0;
+        book->chunks = chunk;
+    }
+    word->text = memcpy(book->chunks->text + book->chunks->size, text, word->size);
+    book->chunks->size += word->size;
+    return 0;
+}
+
+/* Takes in the pages of a volume; segment n of it is segment `where[n]` of the new one, or gone. */
+static int read_volume(Book *book, Reading *page, PyObject *bodies, const char *where, size_t count) {
+    Py_ssize_t pages = PyList_Size(bodies);
+    for (Py_ssize_t i = 0; i < pages; i++) {
+        if (begin_page(page, PyList_GetItem(bodies, i)) < 0)
+            return -1;
+        while (page->at < page->end) {
+            if (read_entry(page) < 0)
+                return -1;
+            Word *word = NULL;
+            for (uint32_t number = 0; page->places < page->behind;) {
+                int columns = read_place(page, &number);
+                int32_t to;
+                if (columns < 0 || (number >= count && fail("a page is damaged")))
+                    return -1;
+                memcpy(&to, where + 4 * (size_t)number, 4);
+                if (to < 0)
+                    continue;
+                if (!word && !(word = add(&book->words, page->word, page->size, page->word + sizeof(page->word))))
+                    return no_memory();
+                if (word->text == page->word && settle(book, word, page->word) < 0)
+                    return -1;
+                if ((to >= MOST_SEGMENTS && fail("too many segments")) || note_place(book, word, (uint32_t)to << 3 | (uint32_t)columns) < 0)
+                    return -1;
+            }
+        }
+    }
+    return pages < 0 ? -1 : 0;
+}
+
+/* The pages of several volumes, made into one: of each its pages, and which segment each of its segments is there. */
+static PyObject *bind_pages(PyObject *self, PyObject *volumes) {
+    (void)self;
+    Book book = {0};
+    PyObject *found = NULL;
+    Py_ssize_t count = PyList_Size(volumes);
+    Reading *page = calloc(1, sizeof(Reading));
+    if (!page)
+        PyErr_NoMemory();
+    for (Py_ssize_t i = 0; page && i < count; i++) {
+        PyObject *bodies, *where;
+        char *data;
+        Py_ssize_t size;
+        if (!PyArg_ParseTuple(PyList_GetItem(volumes, i), "OS", &bodies, &where) || PyBytes_AsStringAndSize(where, &data, &size) < 0 ||
+            read_volume(&book, page, bodies, data, (size_t)size / 4) < 0)
+            goto done;
+    }
+    if (page && count >= 0)
+        found = write_book(&book);
+done:
+    free(page);
+    drop_book(&book);
+    return found;
+}
+
+static int compare(const unsigned char *one, size_t size, const char *other, Py_ssize_t length) {
+    int order = memcmp(one, other, size < (size_t)length ? size : (size_t)length);
+    return order ? order : size < (size_t)length ? -1 : size > (size_t)length;
+}
+
+/* The segments that have a word from `low` on and before `high` in one of the columns, each once: `ids` has the id of each. */
+static PyObject *find_in_pages(PyObject *self, PyObject *args) {
+    (void)self;
+    PyObject *pages, *made = NULL;
+    const char *low, *high, *ids;
+    Py_ssize_t low_size, high_size, size;
+    int columns;
+    if (!PyArg_ParseTuple(args, "Oy#y#iy#", &pages, &low, &low_size, &high, &high_size, &columns, &ids, &size))
+        return NULL;
+    Reading *page = calloc(1, sizeof(Reading));
+    unsigned char *seen = calloc((size_t)size / 64 + 1, 1); /* A bit for each segment. */
+    char *found = NULL;
+    size_t count = 0, room = 0;
+    if (!page || !seen) {
+        PyErr_NoMemory();
+        goto done;
+    }
+    Py_ssize_t all = PyList_Size(pages);
+    for (Py_ssize_t i = 0; i < all; i++) {
+        if (begin_page(page, PyList_GetItem(pages, i)) < 0)
+            goto done;
+        while (page->at < page->end) {
+            if (read_entry(page) < 0)
+                goto done;
+            if (compare(page->word, page->size, high, high_size) >= 0)
+                break;
+            if (compare(page->word, page->size, low, low_size) < 0)
+                continue;
+            for (uint32_t number = 0; page->places < page->behind;) {
+                int has = read_place(page, &number);
+                if (has < 0 || ((Py_ssize_t)number >= size / 8 && fail("a page is damaged")))
+                    goto done;
+                if (!(has & columns) || seen[number >> 3] >> (number & 7) & 1)
+                    continue;
+                seen[number >> 3] |= (unsigned char)(1 << (number & 7));
+                if (count == room) {
+                    room = room ? room * 2 : 512;
+                    char *more = realloc(found, room * 8);
+                    if (!more) {
+                        PyErr_NoMemory();
+                        goto done;
+                    }
+                    found = more;
+                }
+                memcpy(found + 8 * count++, ids + 8 * (size_t)number, 8);
+            }
+        }
+    }
+    if (all >= 0)
+        made = PyBytes_FromStringAndSize(found, (Py_ssize_t)(8 * count));
+done:
+    free(page);
+    free(seen);
+    free(found);
+    return made;
 }
 
 /* ── where the gate of the redaction could open ───────────────────────────────────────────────────────────────────── */
@@ -813,6 +1240,9 @@ static PyObject *keep_freed(PyObject *self, PyObject *args) {
 static PyMethodDef methods[] = {
     {"camel_parts", camel_parts, METH_O, NULL},
     {"list_words", list_words, METH_VARARGS, NULL},
+    {"make_pages", make_pages, METH_O, NULL},
+    {"bind_pages", bind_pages, METH_O, NULL},
+    {"find_in_pages", find_in_pages, METH_VARARGS, NULL},
     {"sieve", sieve, METH_VARARGS, NULL},
     {"pack_rows", pack_rows, METH_VARARGS, NULL},
     {"keep_freed", keep_freed, METH_NOARGS, NULL},

@@ -558,8 +558,6 @@ class _Commits:
         self._size += size
         is_near_end = self._left > LAST_BYTES >= self._left - size
         self._left -= size
-        if is_near_end:
-            self._store.tidy_beside()  # What is not sent by now is done at the end.
         # What a transaction has put itself need not be asked of a server: there only the time counts, for which others may have to wait.
         is_large = not self._store.takes_groups and (is_near_end or self._size >= COMMIT_BYTES)
         if not is_large and time.monotonic() - self._since < COMMIT_S:

@@ -1,4 +1,4 @@
-"""Rows as PostgreSQL takes many of them: COPY in its binary format. Bytes need not be written as hex and read again, nor words as text.
+"""Rows as PostgreSQL takes many of them: COPY in its binary format. Bytes need not be written as hex and read again.
 
 Pure: knows types of columns, and neither a table nor psycopg, which a worker has no need of. What a column cannot hold is told here,
 before anything is sent.
@@ -30,24 +30,6 @@ _FORMS = {ord(sign): (struct.calcsize(sign), struct.Struct(f">i{sign}").pack) fo
 
 PART_BYTES = 1024 * 1024
 """Of rows that are put together before they are sent: many small pieces take longer than what is in them."""
-
-
-class Vector(bytes):
-    """Words of a tsvector as the server sends and takes them."""
-
-
-END = b"\0\0\0"
-"""What stands behind a word in a vector: the end of its text, and that it has no positions."""
-
-
-def vector(count: int, words: bytes) -> bytes:
-    """So many words without positions, each with its `END`, as the server keeps them: those that are not in order it has to sort."""
-    return _size(count) + words
-
-
-def words_of(packed: bytes) -> list[bytes]:
-    """The words of a vector."""
-    return packed[4:].split(END)[:-1]
 
 
 def pack_rows(rows: list[Sequence[Any]], types: Sequence[int]) -> list[bytes]:

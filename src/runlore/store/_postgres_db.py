@@ -16,13 +16,10 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import psycopg
-from psycopg.adapt import Dumper
-from psycopg.generators import fetch_many
-from psycopg.pq import Format
 from psycopg.types.numeric import Int8Dumper
 
 from ..errors import StoreError, StoreLost
-from ._postgres_bulk import HEAD, TAIL, Vector, pack_rows
+from ._postgres_bulk import HEAD, TAIL, pack_rows
 from ._sql import plain
 
 if TYPE_CHECKING:
@@ -32,9 +29,9 @@ PATIENCE_S = 60
 """How long a server may be away before a sync gives up on it."""
 
 SETTINGS = {
-    "statement_timeout": "10min",  # A merge of the index over words at the end of a large first sync takes a minute or two.
+    "statement_timeout": "10min",  # Giving room back writes a whole table anew.
     "idle_in_transaction_session_timeout": "2min",  # A machine that was closed in mid-sync must not keep the others waiting.
-    "enable_seqscan": "off",  # Every question here has an index; a scan of the words would unpack all of them.
+    "enable_seqscan": "off",  # Every question here has an index, also while the server does not know yet how large a table is.
     "plan_cache_mode": "force_generic_plan",  # The same statements come again and again, and none depends on what it is given.
     "jit": "off",  # Compiling takes longer than any answer.
     "work_mem": "64MB",
@@ -76,16 +73,6 @@ _AWAY = (psycopg.errors.CannotConnectNow, psycopg.errors.AdminShutdown, psycopg.
 _AGAIN = (psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected, psycopg.errors.IdleInTransactionSessionTimeout)
 
 
-class VectorDumper(Dumper):
-    """For a statement with the words of a tsvector."""
-
-    oid = 3614
-    format = Format.BINARY
-
-    def dump(self, obj: Vector) -> bytes:
-        return obj
-
-
 Statements = Sequence[tuple[str, Sequence[Any]]]
 
 
@@ -112,8 +99,6 @@ class Database:
         self._types: dict[str, list[int]] = {}
         """Of the columns of these tables."""
         self._sending: Sending | None = None
-        self.has_started = False
-        """The server is at something that is not waited for yet."""
         self._last: psycopg.Cursor[Any] | None = None
         self._share: Share | None = None
         if is_shared:
@@ -131,9 +116,6 @@ class Database:
             error, self._sending = self._sending.error, None
             if error is not None:
                 raise error
-        if self.has_started:
-            self._line.wait(fetch_many(self._line.pgconn))
-            self.has_started = False
         return self._line
 
     def _connect(self) -> psycopg.Connection[Any]:
@@ -147,7 +129,6 @@ class Database:
     def _set_up(self, connection: psycopg.Connection[Any]) -> None:
         settings = SETTINGS | (FOR_READING if self._read_only else {})
         connection.adapters.register_dumper(int, Int8Dumper)  # One plan for each statement, whatever the size of its numbers.
-        connection.adapters.register_dumper(Vector, VectorDumper)
         connection.execute("select " + ", ".join(f"set_config('{key}', '{value}', false)" for key, value in settings.items()))
 
     @contextmanager
@@ -167,7 +148,6 @@ class Database:
         """After a connection was lost. Waits for a server that is being restarted. Raises StoreError."""
         if self._share is None:
             self._line.close()
-            self.has_started = False
             self._line = self._connect_within(PATIENCE_S)
 
     def _connect_within(self, seconds: float) -> psycopg.Connection[Any]:
@@ -222,17 +202,6 @@ class Database:
         self.flush()
         with self.told():
             self._connection.execute(sql)
-
-    def start(self, sql: str) -> None:
-        """Has the server do something that may fail, unless it is at something already, and goes on: the next statement waits for it. There
-        is no thread, so workers may be forked meanwhile."""
-        with self.told():
-            if self.has_started:
-                self._line.pgconn.consume_input()
-                if self._line.pgconn.is_busy():
-                    return
-            self._connection.pgconn.send_query(sql.encode())
-            self.has_started = True
 
     def ask(self, questions: Sequence[tuple[str, Sequence[Any]]], *, ahead: bool = False) -> list[list[Any]]:
         """The answers to several questions, in one round trip; with `ahead`, as they are without what waits."""

@@ -19,6 +19,7 @@ from ..adapters import Source
 from ..model import BLOCK, SCHEMA_VERSION, Digest, format_time
 from . import Batch, Kept, Piece, Put
 from ._postgres_db import array
+from ._postgres_index import VOLUME_BYTES
 from ._postgres_made import Call, Expected, Made, NewRow, clean, hashes_of, uids_of
 from ._postgres_put import PostgresWriter, clean_row, clean_stream, month_of
 from ._postgres_read import Seen
@@ -51,6 +52,7 @@ class PostgresNew(PostgresWriter, Shelf):
             self._lock_for_writing()
             assert self._seen is not None
             self._seen.expected = self._expect(batches, self._seen)
+            self._index(VOLUME_BYTES)
             # While the server takes in what was put before, this is being made.
             self.db.send_behind()
             yield

@@ -17,8 +17,8 @@ from ..model import SCHEMA_VERSION, format_time
 from ..timeline import Tally
 from . import OVERTAKEN, Batch, Piece, Put, Segment
 from ._postgres_db import array
-from ._postgres_read import PostgresReader, Seen
-from ._postgres_words import rows_of
+from ._postgres_index import VOLUME_BYTES, PostgresIndex
+from ._postgres_read import Seen
 from ._sql import plain, without_nul
 from ._sql_calls import CALL_COLUMNS
 from ._sql_put import Writer
@@ -36,7 +36,7 @@ _TEXTS = (KIND, TOOL, ACTION, CALL, SUMMARY)
 """The columns of a row with text that may be anything; the native id apart."""
 
 
-class PostgresWriter(PostgresReader, Writer):
+class PostgresWriter(PostgresIndex, Writer):
     """The putting part of `PostgresStore`."""
 
     takes_cut_words: bool = True
@@ -53,10 +53,6 @@ class PostgresWriter(PostgresReader, Writer):
         return {"reader": self.reader, "author": self.author}
 
     @abstractmethod
-    def _lock_for_writing(self) -> None:
-        """Until the transaction ends, nobody else writes."""
-
-    @abstractmethod
     def _make_months(self, months: set[int]) -> None:
         """The partitions of these months."""
 
@@ -64,6 +60,7 @@ class PostgresWriter(PostgresReader, Writer):
         with self.transaction():
             self._lock_for_writing()
             done = super().put(self._in_own_name(batch))
+            self._index(VOLUME_BYTES)
             self.db.flush()  # What cannot be stored is this batch's fault, and no other's.
         return done
 
@@ -71,13 +68,23 @@ class PostgresWriter(PostgresReader, Writer):
     def _step(self) -> Iterator[None]:
         if self._seen is not None:
             self._seen.forget_made()
+        waiting = dict(self._to_index), self._index_bytes
         try:
             with super()._step():
                 yield
         except BaseException:
+            self._to_index, self._index_bytes = waiting
             if self._seen is not None:  # What was seen may be undone.
                 self._seen = Seen()
             raise
+
+    def _sum_up(self) -> None:
+        self._index()
+        super()._sum_up()
+
+    def postings(self, term: str, *, prefix: bool = False, column: str | None = None) -> list[int]:
+        self._index()
+        return super().postings(term, prefix=prefix, column=column)
 
     # ── whose session it is ──────────────────────────────────────────────────────────────────────────────────────────
     def _in_own_name(self, batch: Batch) -> Batch:
@@ -277,16 +284,15 @@ class PostgresWriter(PostgresReader, Writer):
         """Adds segments by (id, first, last, segment)."""
         if any(id_ > session << 20 | 0xFFFFF for id_, *_ in rows):
             raise StoreError("a session has more than a million segments")
-        segments = [(id_, session, first, last, segment.length, segment.hash, segment.body) for id_, first, last, segment in rows]
+        segments = [
+            (id_, session, first, last, segment.length, segment.hash, segment.body, self._words_of(id_, segment))
+            for id_, first, last, segment in rows
+        ]
         self.db.copy("segments", segments, ahead=ahead)
-        words = [words for id_, _, _, segment in rows for words in rows_of(session, id_, segment)]
-        self.db.copy("search", words, ahead=ahead)
 
     def _drop_segments(self, where: str, bindings: tuple[Any, ...]) -> None:
-        gone = self._all(f"delete from segments where {where} returning session, id", bindings)
-        if gone:
-            sql = "delete from search where session = any(?::bigint[]) and id = any(?::bigint[])"
-            self.db.execute(sql, (array({session for session, _ in gone}), array(id_ for _, id_ in gone)))
+        self._lock_for_writing()  # Until when they count is the last volume, and nobody else may write one meanwhile.
+        self._strike(id_ for (id_,) in self._all(f"delete from segments where {where} returning id", bindings))
 
     # ── calls ────────────────────────────────────────────────────────────────────────────────────────────────────────
     def _put_call_rows(self, rows: list[list[Any]], there: Container[int]) -> None:

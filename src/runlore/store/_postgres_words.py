@@ -1,13 +1,12 @@
-"""The index over words in PostgreSQL: what is stored of a segment's text, and which segments have a word or a phrase.
+"""The words of a segment, for the index in PostgreSQL, and what to ask it for a word or a phrase.
 
-Words are cut by the tokenizer of SQLite's index, so both stores find the same. PostgreSQL has each word of a segment once, in a
-tsvector without positions, and GIN over these: words and prefixes are answered by the index alone. All words in their order are
-kept packed beside them, and prove phrases.
+Words are cut by the tokenizer of SQLite's index, so both stores find the same. The index has each word of a segment once (`_pages.py`):
+words and prefixes are answered by it alone. All words in their order are kept packed beside the segment, and prove phrases.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache, lru_cache
 from typing import Any
 
@@ -16,7 +15,7 @@ import msgspec
 import zstandard
 
 from . import Segment
-from ._postgres_bulk import END, Vector, vector
+from ._pages import WORD_BYTES, Words
 from .contract import CutWords
 
 try:
@@ -27,11 +26,8 @@ except ImportError:  # It was not compiled.
 COLUMNS = ("prompt", "reply", "tool")
 SAID = COLUMNS[:2]
 
-LONGEST = 500
-"""Characters of a word that the index has: it takes words of up to 2,046 bytes. A longer one is proved like a phrase."""
-
-PART_BYTES = 500_000
-"""Of words in one row: a tsvector holds a megabyte."""
+LONGEST = WORD_BYTES // 4
+"""Characters of a word that the index has. One of so many, or more, is proved like a phrase."""
 
 PROVED = 500
 """Segments whose words are fetched at a time."""
@@ -47,41 +43,39 @@ _SHORT = 64
 
 
 class Asked(msgspec.Struct, frozen=True):
-    """A word or phrase: `query` is for the index, and what it finds is proved by `phrase` when there is one."""
+    """A word or phrase: `words` are for the index, the last perhaps the beginning of one, and what it finds is proved by `phrase` when
+    there is one."""
 
-    query: str
+    words: tuple[bytes, ...]
+    is_prefix: bool
     phrase: bytes | None
 
+    @property
+    def ranges(self) -> list[tuple[bytes, bytes]]:
+        """Of each word, from where on and up to where it stands in order. No word has a byte of 255, nor goes on with one of 0."""
+        last = len(self.words) - 1
+        return [(word, word + (b"\xff" if self.is_prefix and n == last else b"\0")) for n, word in enumerate(self.words)]
 
-def rows_of(session: int, id_: int, segment: Segment) -> Iterator[tuple[Any, ...]]:
-    """The rows of table `search` for a segment, each (session, id, part, prompt, reply, tool, stream)."""
-    for part, prompt, reply, tool, stream in cut_words(segment) if segment.cut is None else segment.cut:
-        yield (session, id_, part, *(words and Vector(words) for words in (prompt, reply, tool)), stream)
 
-
-def cut_words(segment: Segment) -> list[CutWords]:
-    """The words of a segment, as the rows have them."""
+def cut_words(segment: Segment) -> CutWords:
+    """The words of a segment, as they are kept."""
     lines, columns = [], []
     for text in (segment.prompt, segment.reply, segment.tool):
-        line, count, words, longest = list_words(text, cut_foreign)
+        line, once, longest = list_words(text, cut_foreign)
+        if longest > LONGEST:  # In bytes, so perhaps none is.
+            once = _once(once.split())
         lines.append(line)
-        columns.append([vector(count, words)] if count else [])
-        if longest > LONGEST or len(line) >= PART_BYTES:
-            columns[-1] = [vector(len(part), b"".join(word + END for word in part)) for part in _parts(words.split(END)[:-1])]
-    rows: list[CutWords] = []
-    for part in range(max(1, *map(len, columns))):
-        prompt, reply, tool = (column[part] if part < len(column) else None for column in columns)
-        rows.append((part, prompt, reply, tool, _compress(b"\n".join(lines)) if part == 0 else None))
-    return rows
+        columns.append(once or None)
+    prompt, reply, tool = columns
+    return prompt, reply, tool, _compress(b"\n".join(lines))
 
 
-def list_words_in_python(text: bytes, cut: Callable[[bytes], bytes]) -> tuple[bytes, int, bytes, int]:
-    """The words of a text, as SQLite's index sees them, with one blank before, between and behind; how many different ones there are;
-    these in order, with `END` behind each; and the length of the longest. `cut` takes those apart that are not all ASCII. The server takes
-    words without positions so, and would have to sort them itself."""
+def list_words_in_python(text: bytes, cut: Callable[[bytes], bytes]) -> tuple[bytes, bytes, int]:
+    """The words of a text, as SQLite's index sees them, with one blank before, between and behind; each of them once, with blanks between;
+    and the length of the longest. `cut` takes those apart that are not all ASCII."""
     words = fold(text, cut).split()
-    once = sorted(set(words))
-    return b" %b " % b" ".join(words), len(once), b"".join([word + END for word in once]), max(map(len, once), default=0)
+    once = dict.fromkeys(words)
+    return b" %b " % b" ".join(words), b" ".join(once), max(map(len, once), default=0)
 
 
 list_words = getattr(_speed, "list_words", list_words_in_python)
@@ -93,10 +87,19 @@ def ask(term: str, *, prefix: bool) -> Asked | None:
     words = cut(term.encode("utf-8", "replace"))
     if not words:
         return None
-    marks = [""] * (len(words) - 1) + [":*" if prefix else ""]
-    query = " & ".join(f"'{word[:LONGEST]}'{mark}" for word, mark in zip(words, marks, strict=True))
-    is_plain = len(words) == 1 and len(words[0]) <= LONGEST
-    return Asked(query, None if is_plain else f" {' '.join(words)}{'' if prefix else ' '}".encode())
+    is_plain = len(words) == 1 and len(words[0]) < LONGEST
+    phrase = None if is_plain else f" {' '.join(words)}{'' if prefix else ' '}".encode()
+    return Asked(tuple(word[:LONGEST].encode() for word in words), prefix, phrase)
+
+
+def words_in(stream: bytes) -> Words:
+    """The words of a packed stream, each once, as `cut_words` had them."""
+    prompt, reply, tool = (_once(line.split()) or None for line in unpacker()(stream).split(b"\n"))
+    return prompt, reply, tool
+
+
+def _once(words: list[bytes]) -> bytes:
+    return b" ".join(dict.fromkeys(word.decode()[:LONGEST].encode() for word in words))
 
 
 def columns_with(stream: bytes, phrase: bytes, unpack: Callable[[bytes], bytes]) -> frozenset[str]:
@@ -159,17 +162,3 @@ _cut_again = lru_cache(maxsize=1 << 15)(_cut)
 def _tokenizer() -> Any:
     tokenizer = apsw.Connection(":memory:").fts5_tokenizer("unicode61", ["remove_diacritics", "2"])
     return lambda text: tokenizer(text, apsw.FTS5_TOKENIZE_DOCUMENT, None, include_offsets=False, include_colocated=False)
-
-
-def _parts(words: list[bytes]) -> Iterator[list[bytes]]:
-    """Words as rows can hold them: cut where they are too long, and in pieces where they are too many."""
-    part: list[bytes] = []
-    size = 0
-    for word in sorted({word.decode()[:LONGEST].encode() for word in words}):
-        part.append(word)
-        size += len(word) + 1
-        if size >= PART_BYTES:
-            yield part
-            part, size = [], 0
-    if part:
-        yield part

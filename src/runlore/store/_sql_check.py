@@ -164,7 +164,8 @@ class Checker(Writer):
 
 def made_again(reader: Reader, id_: int) -> Segment | None:
     """The segment with its words, from its bodies; None when it is not there, or is broken, which is another finding."""
-    row = reader.db.execute("select session, first_seq, last_seq, length, hash, body from segments where id = ?", (id_,)).fetchone()
+    sql = "select session, first_seq, last_seq, length, hash, body from segments where session = ? and id = ?"
+    row = reader.db.execute(sql, (id_ >> 20, id_)).fetchone()
     if row is None:
         return None
     session, first, last, length, hash_, body = row

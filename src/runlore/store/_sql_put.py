@@ -139,9 +139,6 @@ class Writer(Sources, Ledger):
     def bulk(self) -> AbstractContextManager[None]:
         return nullcontext()
 
-    def tidy_beside(self) -> None:
-        """There is nothing to be done."""
-
     # ── putting ──────────────────────────────────────────────────────────────────────────────────────────────────────
     def put(self, batch: Batch) -> Put:
         done = Put(sessions=set())

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from .pieces import Cleaner
 
 
-CutWords = tuple[int, bytes | None, bytes | None, bytes | None, bytes | None]
-"""Of a part of a segment: which it is, the words of prompts, replies and tools, each once and sorted, and in the first all in order."""
+CutWords = tuple[bytes | None, bytes | None, bytes | None, bytes]
+"""The words of a segment's prompts, replies and tools, each once and with blanks between, and packed all of them in order."""
 
 
 class Segment(msgspec.Struct, kw_only=True):
@@ -41,7 +41,7 @@ class Segment(msgspec.Struct, kw_only=True):
     prompt: bytes
     reply: bytes
     tool: bytes
-    cut: list[CutWords] | None = None
+    cut: CutWords | None = None
     """The words as a store that `takes_cut_words` keeps them, in place of the texts."""
 
 
@@ -392,9 +392,6 @@ class Store(Digests, Provable, Retention, Protocol):
     # ── writing ──────────────────────────────────────────────────────────────────────────────────────────────────────
     def bulk(self) -> AbstractContextManager[None]:
         """Much is written while it is open, in several transactions. What the disk has to be waited for may then be done beside it."""
-
-    def tidy_beside(self) -> None:
-        """Much was written, and little is to come: what is to be done when all is written may begin."""
 
     def sync_lock(self) -> AbstractContextManager[None]:
         """Held by the one sync that may run. Raises StoreBusy; let go by the system when its process dies."""

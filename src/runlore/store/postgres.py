@@ -18,11 +18,15 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
+import zstandard
+
 from ..errors import StoreBusy, StoreError, StoreTooNew
 from . import FORGOTTEN, SourceState
 from ._postgres_copy import PostgresTaker
-from ._postgres_db import PATIENCE_S, Database, array
+from ._postgres_db import PATIENCE_S, SETTINGS, Database, array
+from ._postgres_index import VOLUME_BYTES
 from ._postgres_read import Seen
+from ._postgres_words import words_in
 from ._sql import migrations
 from ._sql_put import OVERTAKEN_AND_KEPT
 from ._sql_retain import Evictor
@@ -31,19 +35,10 @@ from .pieces import Cleaner
 
 MIGRATIONS = Path(__file__).parent / "migrations" / "postgres"
 
-PARTITIONED = ("events", "segments", "search")
+PARTITIONED = ("events", "segments")
 
-_OPTIONS = dict.fromkeys(("segments", "search"), "with (toast_tuple_target = 128)")
+_OPTIONS = {"segments": "with (toast_tuple_target = 128)"}
 """Bodies and words lie apart also when they are short: counting and finding segments reads a third of the pages, in half the time."""
-
-_UNPACKED = {"search": ("prompt", "reply", "tool")}
-"""Sorted words, each once, do not get smaller: the server tries for as long as it takes to store them."""
-
-_MERGE = (
-    "select gin_clean_pending_list(c.oid) from (select c.oid from pg_class c join pg_am a on a.oid = c.relam"
-    " where a.amname = 'gin' and c.relkind = 'i' and c.relnamespace = current_schema()::regnamespace order by pg_relation_size(c.oid) {}) c"
-)
-"""Merges the words that wait into the index of each month, the largest or the smallest first."""
 
 _OLDER = (
     "select 1 from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
@@ -53,6 +48,9 @@ _OLDER = (
 
 WAIT_S = 10.0
 """How long who gives room back waits for others that may still read what was there."""
+
+_VOLUMES = 7
+"""The format with an index of runlore's own."""
 
 _WRITE, _MIGRATE, _DIVIDE, _SYNC = range(1, 5)
 """What a lock is for."""
@@ -77,8 +75,8 @@ class PostgresStore(PostgresTaker, Evictor):
         self._parts: set[str] | None = None
         self._emptied: set[int] = set()
         self._aside: Database | None = None
-        self._merging: Database | None = None
-        """The one that was aside, once it merges words."""
+        self._ids = {}
+        self._forget_words()
         self.db = Database(url, self.url, read_only=read_only, is_shared=is_shared)
         try:
             self._migrate_server(read_only)
@@ -99,6 +97,8 @@ class PostgresStore(PostgresTaker, Evictor):
             raise StoreError(f"{self.url}: {missing}")
         with self.transaction():
             self._lock(_MIGRATE)
+            self._lock_for_writing()  # Who is in the middle of something may have to make a month, for which it would wait for us.
+            self.db.execute("set local statement_timeout = 0")
             version = self._format()  # Another process may have done it while this one waited.
             if version == 0 and self._is_there("sessions"):
                 raise StoreError(f"{self.url} is a database of something else; name another, or a schema: ?options=-csearch_path%3Dname")
@@ -106,6 +106,18 @@ class PostgresStore(PostgresTaker, Evictor):
                 if number > version:
                     self.db.script(sql)
                     self.db.execute("insert into migrations values (?, now())", (number,))
+            if 0 < version < _VOLUMES:
+                self._index_streams()
+
+    def _index_streams(self) -> None:
+        """Makes the index of the words that are kept of each segment in their order."""
+        sessions = [session for (session,) in self._all("select distinct session from segments order by 1")]
+        for session in sessions:
+            for id_, stream in self._all("select id, stream from segments where session = ? and stream is not null", (session,)):
+                with suppress(zstandard.ZstdError, ValueError):  # What is damaged is not found before the doctor has mended it.
+                    self._to_index[id_] = words_in(stream)
+                    self._index_bytes += len(stream)
+            self._index(VOLUME_BYTES)
 
     def _format(self) -> int:
         if self._one("select current_schema()")[0] is None:
@@ -131,10 +143,9 @@ class PostgresStore(PostgresTaker, Evictor):
         return self._aside
 
     def _close_aside(self) -> None:
-        for line in (self._aside, self._merging):
-            if line is not None:
-                line.close()
-        self._aside = self._merging = None
+        if self._aside is not None:
+            self._aside.close()
+        self._aside = None
 
     # ── transactions and locks ───────────────────────────────────────────────────────────────────────────────────────
     @contextmanager
@@ -153,6 +164,7 @@ class PostgresStore(PostgresTaker, Evictor):
         except BaseException:
             self._to_sum.clear()
             self._to_charge.clear()
+            self._forget_words()
             self.db.rollback()
             raise
         finally:
@@ -170,7 +182,7 @@ class PostgresStore(PostgresTaker, Evictor):
         """Until the transaction ends. Waits as long as it takes: whoever has it is at work, or is thrown out by the server."""
         self.db.execute("set local statement_timeout = 0")
         self.db.execute("select pg_advisory_xact_lock(?::int, hashtext(current_schema()))", (what,))
-        self.db.execute("set local statement_timeout to default")
+        self.db.execute(f"set local statement_timeout = '{SETTINGS['statement_timeout']}'")
 
     @contextmanager
     def sync_lock(self) -> Iterator[None]:
@@ -199,22 +211,6 @@ class PostgresStore(PostgresTaker, Evictor):
                 yield from super()._unsettled()
         finally:
             self.machine = machine
-
-    @contextmanager
-    def bulk(self) -> Iterator[None]:
-        yield
-        self.tidy_beside()
-
-    def tidy_beside(self) -> None:
-        if self._merging is None:
-            self._merging, self._aside = self._aside, None
-        if self._merging is not None:  # There are new months, so there is much to merge.
-            with suppress(StoreError):  # What is not begun here is done at the end.
-                self._merging.start(_MERGE.format("desc"))
-
-    def _merge_words(self) -> None:
-        """Words that were added are collected first, and merged into the index in one go. A search has to go through what is not."""
-        self.db.execute(_MERGE.format("asc"))  # From the other end: who comes second to a month finds nothing left to do.
 
     # ── months ───────────────────────────────────────────────────────────────────────────────────────────────────────
     def _make_months(self, months: set[int]) -> None:
@@ -250,7 +246,7 @@ class PostgresStore(PostgresTaker, Evictor):
             bounds = (month << 31, (month + 1) << 31)
             if any(self._one(f"select 1 from {table} where session >= ? and session < ? limit 1", bounds) for table in PARTITIONED):
                 continue
-            if self._is_there(partition("search", month)):
+            if self._is_there(partition("segments", month)):
                 self.db.execute(f"drop table {', '.join(partition(table, month) for table in PARTITIONED)}")
         self._parts = None
 
@@ -271,7 +267,8 @@ class PostgresStore(PostgresTaker, Evictor):
         self._seen = Seen()
         these = array(numbers)
         sources = array(source for (source,) in self._all("select distinct source from streams where session = any(?::bigint[])", (these,)))
-        for table in ("search", "segments", "natives", "events", "streams", "calls", "sums", "claims", "digests", "errors"):
+        self._drop_segments("session = any(?::bigint[])", (these,))
+        for table in ("natives", "events", "streams", "calls", "sums", "claims", "digests", "errors"):
             self.db.execute(f"delete from {table} where session = any(?::bigint[])", (these,))
         self.db.execute("delete from sessions where number = any(?::bigint[])", (these,))
         # Native records of one file cannot be told apart by session, so all of the file's go.
@@ -306,6 +303,7 @@ class PostgresStore(PostgresTaker, Evictor):
         with self.transaction():
             self._lock_for_writing()
             self._drop_empty_months(self._emptied)
+            self._bind_struck()
         self._wait_for_older()
         # Deleted rows keep their bytes until their table is written anew. That locks it, so only what was deleted from is.
         parts = [partition(table, month) for month in sorted(self._emptied) for table in PARTITIONED]
@@ -322,6 +320,9 @@ class PostgresStore(PostgresTaker, Evictor):
             "skips",
             "digests",
             "errors",
+            "volumes",
+            "pages",
+            "struck",
         ):
             self.db.execute(f"vacuum full {table}")
         self._emptied.clear()
@@ -338,10 +339,8 @@ class PostgresStore(PostgresTaker, Evictor):
 def _make_part(table: str, month: int) -> str:
     """The statements that make one."""
     name, bounds = partition(table, month), f"from ({month << 31}) to ({(month + 1) << 31})"
-    make = [f"create table {name} (like {table} including all) {_OPTIONS.get(table, '')}"]
-    if columns := _UNPACKED.get(table):
-        make.append(f"alter table {name} {', '.join(f'alter column {column} set storage external' for column in columns)}")
-    return "; ".join([*make, f"alter table {table} attach partition {name} for values {bounds}"])
+    make = f"create table {name} (like {table} including all) {_OPTIONS.get(table, '')}"
+    return f"{make}; alter table {table} attach partition {name} for values {bounds}"
 
 
 def partition(table: str, month: int) -> str:
