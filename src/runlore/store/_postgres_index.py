@@ -35,7 +35,6 @@ CHECK_EVERY = 64
 MOST_STRUCK = 8
 """One in so many segments may be struck until the volumes that have them are written anew."""
 
-
 _DROP_STRUCK = "delete from struck s using unnest(?::bigint[], ?::bigint[]) d (id, until) where s.id = d.id and s.until = d.until"
 
 
@@ -116,7 +115,7 @@ class PostgresIndex(PostgresReader):
 
     def _merge_words(self) -> None:
         """At the end of a sync."""
-        if alike_in(self._sizes()) or self._has_much_struck():
+        if alike_in(self._volume_sizes()) or self._has_much_struck():
             with self.transaction():
                 self._lock_for_writing()
                 self._bind_alike()
@@ -124,12 +123,9 @@ class PostgresIndex(PostgresReader):
     def _bind_alike(self) -> None:
         """Binds volumes of about the same size, where there are many, and writes those anew that have much that was struck."""
         with suppress(ValueError):  # What is damaged is left to the doctor: nobody waits for this.
-            while alike := alike_in(self._sizes()):
+            while alike := alike_in(self._volume_sizes()):
                 if done := self._bind(alike, self._struck()):
-                    sql = (
-                        "delete from struck s using unnest(?::bigint[], ?::bigint[]) d (id, until) where s.id = d.id and s.until = d.until"
-                    )
-                    self.db.execute(sql, (array(id_ for id_, _ in done), array(until for _, until in done)))
+                    self.db.execute(_DROP_STRUCK, (array(id_ for id_, _ in done), array(until for _, until in done)))
         if self._has_much_struck():
             self._bind_struck()
 
@@ -188,7 +184,7 @@ class PostgresIndex(PostgresReader):
         sql = "select (select count(*) from struck) * ? > (select coalesce(sum(segments), 0) from volumes)"
         return bool(self._one(sql, (MOST_STRUCK,))[0])
 
-    def _sizes(self) -> list[tuple[int, int]]:
+    def _volume_sizes(self) -> list[tuple[int, int]]:
         return self._all("select number, size from volumes order by number")
 
 
