@@ -888,3 +888,121 @@ def test_sessions_lie_in_the_month_they_began_and_an_empty_month_goes(store: Pos
     put(store, toy, tmp_path / "toy/c.jsonl", line(id="c", text="march again", at=71 * 86_400))
     assert len(parts(store)) == 4
     assert store.bodies("toy:c") == {0: "march again"}
+
+
+# ── copies into a store of several people ────────────────────────────────────────────────────────────────────────────
+@pytest.fixture
+def file_of_bob(tmp_path: Path) -> Iterator[Store]:
+    with closing(open_store(str(tmp_path / "bob.db"))) as made:
+        yield made
+
+
+def uids_in(store: Store) -> set[str]:
+    return {shown.uid for shown in store.sessions(Filter(parents_only=False))}
+
+
+def test_a_copy_of_what_someone_else_has_is_theirs_as_well(
+    store: PostgresStore, bob: PostgresStore, file_of_bob: Store, toy: Toy, tmp_path: Path, config: Config
+) -> None:
+    for made in (store, file_of_bob):
+        put(made, toy, tmp_path / f"{id(made)}/s.jsonl", line(id="a", text="one"), line(id="b", text="two"))
+    copying.copy(file_of_bob, bob)
+    assert uids_in(store) == {"toy:s"}
+    assert store.rows("select author, uid from claims") == [("bob", "toy:s")]
+    assert is_right(store, config) == []
+    assert copying.copy(file_of_bob, bob).unchanged == 1
+    put(bob, toy, tmp_path / "bob/s.jsonl", line(id="a", text="one"), line(id="b", text="two"), line(id="c", text="three"))
+    assert uids_in(store) == {"toy:s"}
+    store.backup(tmp_path / "backup.db")
+
+
+def test_a_copy_of_something_else_stands_beside_what_someone_has(
+    store: PostgresStore, bob: PostgresStore, file_of_bob: Store, toy: Toy, tmp_path: Path, config: Config
+) -> None:
+    put(store, toy, tmp_path / "ann/s.jsonl", line(id="a", text="one"))
+    put(file_of_bob, toy, tmp_path / "bob/s.jsonl", line(id="a", text="another"))
+    pipeline.sync(file_of_bob, config, roots=[str(tmp_path / "bob")], workers=0, quiet_s=0)
+    assert file_of_bob.digest("toy:s") is not None
+    copying.copy(file_of_bob, bob)
+    assert uids_in(store) == {"toy:s", "toy:s~bob"}
+    second = store.session("toy:s~bob")
+    assert second is not None
+    assert (second.author, second.machine, second.analyzed_at) == ("bob", "lap", None)
+    assert store.bodies("toy:s") == {0: "one"}
+    assert is_right(store, config) == []
+    again = copying.copy(file_of_bob, bob)
+    assert (again.sessions, again.unchanged) == (0, 1)
+
+
+def test_a_copy_leaves_what_others_added_to_a_session(
+    store: PostgresStore, bob: PostgresStore, tmp_path: Path, toy: Toy, config: Config
+) -> None:
+    put(store, toy, tmp_path / "ann/s.jsonl", line(id="a", text="one"))
+    put(bob, toy, tmp_path / "bob/s.jsonl", line(id="a", text="one"), line(id="b", text="two"))
+    with closing(open_store(str(tmp_path / "ann.db"))) as file:
+        put(file, toy, tmp_path / "more/s.jsonl", line(id="a", text="one"), line(id="c", text="three"))
+        before = sorted(store.bodies("toy:s").values())
+        copying.copy(file, store)
+    assert sorted(store.bodies("toy:s").values()) == before == ["one", "two"]
+    assert {session for _, _, session in store.claims()} <= {number for (number,) in store.rows("select number from sessions")}
+    assert is_right(store, config) == []
+    store.backup(tmp_path / "backup.db")
+
+
+def test_a_claim_stays_with_a_session_that_is_taken_over_again(
+    store: PostgresStore, bob: PostgresStore, tmp_path: Path, toy: Toy, config: Config
+) -> None:
+    with closing(open_store(str(tmp_path / "ann.db"))) as file, closing(open_store(str(tmp_path / "bob.db"))) as other:
+        put(file, toy, tmp_path / "ann/s.jsonl", line(id="a", text="one"))
+        put(other, toy, tmp_path / "bob/s.jsonl", line(id="a", text="one"))
+        copying.copy(file, store)
+        copying.copy(other, bob)  # It has no part of its own in it.
+        put(file, toy, tmp_path / "ann/s.jsonl", line(id="b", text="two"))
+        copying.copy(file, store)
+    assert store.bodies("toy:s") == {0: "one", 1: "two"}
+    assert [session for _, _, session in store.claims()] == [number for (number,) in store.rows("select number from sessions")]
+    store.backup(tmp_path / "backup.db")
+
+
+def test_what_was_forgotten_in_either_store_is_forgotten_by_a_copy(
+    store: PostgresStore, bob: PostgresStore, file_of_bob: Store, toy: Toy, tmp_path: Path, config: Config
+) -> None:
+    for name in ("here", "there", "both"):
+        put(file_of_bob, toy, tmp_path / f"bob/{name}.jsonl", line(id=name, text=name))
+    put(store, toy, tmp_path / "ann/ann.jsonl", line(id="ann", text="ann"))
+    copying.copy(file_of_bob, bob)
+    bob.forget(["toy:there"], datetime.now(UTC))
+    file_of_bob.forget(["toy:here", "toy:ann"], datetime.now(UTC))
+    done = copying.copy(file_of_bob, bob)
+    assert (done.sessions, done.unchanged, done.forgotten) == (0, 1, 1)
+    assert uids_in(bob) == {"toy:both", "toy:ann"}, "hers is not his to forget"
+    assert is_right(store, config) == []
+    copying.copy(bob, file_of_bob)
+    assert uids_in(file_of_bob) == {"toy:both"}
+
+
+def test_who_brings_back_what_someone_else_evicted_makes_no_second_one(
+    store: PostgresStore, bob: PostgresStore, toy: Toy, tmp_path: Path, config: Config
+) -> None:
+    lines = [line(id=f"{n}", text=f"ModuleNotFoundError: No module named 'w{n}' {'x' * 3000}", kind="error") for n in range(4)]
+    for made, name in ((store, "ann"), (bob, "bob")):
+        put(made, toy, tmp_path / f"{name}/s.jsonl", *lines)
+    pipeline.sync(store, config, roots=[str(tmp_path / "ann")], workers=0, quiet_s=0)
+    store.evict(["toy:s"], datetime.now(UTC))
+    put(bob, toy, tmp_path / "again/s.jsonl", *lines)
+    assert uids_in(store) == {"toy:s"}
+
+
+def test_a_session_beside_someone_elses_says_which_machine_it_is_from(
+    store: PostgresStore, bob: PostgresStore, toy: Toy, tmp_path: Path
+) -> None:
+    put(store, toy, tmp_path / "ann/s.jsonl", line(id="a", text="one"))
+    put(bob, toy, tmp_path / "bob/s.jsonl", line(id="a", text="another"))
+    second = store.session("toy:s~bob")
+    assert second is not None
+    assert (second.author, second.machine) == ("bob", "lap")
+
+
+def test_a_password_is_not_shown_wherever_it_stands() -> None:
+    assert without_password("postgresql://h/d?user=u&password=s3cret&options=-cx%3Dy") == "postgresql://h/d?user=u&options=-cx%3Dy"
+    assert without_password("postgresql://u:s3cret@h/d") == "postgresql://u@h/d"

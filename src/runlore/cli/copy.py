@@ -1,8 +1,8 @@
 """Copy everything from one store to another, file or server.
 
 FROM and TO are files, or postgresql://… addresses. What is there already is passed over, so a copy that was stopped goes on where
-it stopped, and one that is repeated brings what is new. What else is in TO stays. Afterwards TO is looked at as `runlore doctor`
-does. With --json an object (docs/json.md).
+it stopped, and one that is repeated brings what is new. What else is in TO stays, but for what was forgotten in FROM. Afterwards TO is
+looked at as `runlore doctor` does. With --json an object (docs/json.md).
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+
+import msgspec
 
 from .. import config as settings
 from .. import doctor
@@ -47,11 +49,13 @@ def command(ctx: click.Context, from_: str, to: str, is_json: bool) -> None:
     problems = [problem for check in report.checks for problem in check.problems]
     seconds = time.monotonic() - began
     if is_json:
-        made = {"sessions": done.sessions, "events": done.events, "calls": done.calls, "unchanged": done.unchanged}
-        write_json({"source": names[0], "target": names[1], **made, "problems": problems, "seconds": round(seconds, 3)})
+        write_json(
+            {"source": names[0], "target": names[1], **msgspec.structs.asdict(done), "problems": problems, "seconds": round(seconds, 3)}
+        )
     else:
         brought = f"{count(done.sessions, 'session')} with {count(done.events, 'event')}"
-        note(f"copied {brought} to {one_line(names[1])} in {duration(seconds)}; {done.unchanged:,} were there already")
+        said = f"; {done.forgotten:,} were forgotten there, and stay so" if done.forgotten else ""
+        note(f"copied {brought} to {one_line(names[1])} in {duration(seconds)}; {done.unchanged:,} were there already{said}")
         for problem in problems:
             note(f"  {one_line(problem)}")
         note("the copy is right" if not problems else "the copy is not right; `runlore doctor` says more")

@@ -27,7 +27,7 @@ FORGOTTEN = "[forgotten]"
 
 
 def check_file(exam: Exam) -> Iterator[Finding]:
-    """SQLite's own check of its file, and of the index in it."""
+    """The database's own check of its file, and of the indexes in it."""
     exam.expect(1, 1)
     for text, is_index in exam.store.check_file(full=exam.full):
         if is_index:

@@ -20,6 +20,11 @@ from ._postgres_put import clean_row, clean_stream, month_of
 from ._postgres_read import Seen
 from ._sql_copy import Taker
 
+_OTHERS = "select 1 from streams t join sources s on s.number = t.source where s.author != ? and t.session = ? limit 1"
+"""Whether someone else has added to a session."""
+_NO_DIGEST: dict[str, Any] = dict.fromkeys(("analyzed_at", "analyzed_seq", "analyzed_hash"))
+"""Of a session under another name: one names its session, and is made anew."""
+
 
 class PostgresTaker(PostgresChecker, Taker):
     """The part of `PostgresStore` that takes over."""
@@ -35,16 +40,44 @@ class PostgresTaker(PostgresChecker, Taker):
             )
             return self._take_source(row, None if found is None else int(found[0]))
 
+    def name_of(self, uid: str, author: str | None) -> tuple[str, str | None]:
+        whose = author or self.author
+        return self._name_for(whose, uid), whose
+
+    def _name_for(self, author: str, uid: str) -> str:
+        """The uid under which a session of an author is, or would be, stored: beside someone else's, which stays as it is."""
+        claim = self._one(
+            "select s.uid from claims c join sessions s on s.number = c.session where c.author = ? and c.uid = ?", (author, uid)
+        )
+        if claim is not None:
+            return str(claim[0])
+        there = self._one("select author from sessions where uid = ?", (uid,))
+        return uid if there is None or there[0] in (author, None) else f"{uid}~{author}"
+
     def take_session(self, taken: Taken) -> int:
         uid, author = taken.session["uid"], taken.session.get("author") or self.author
         with self.transaction():
             self._lock_for_writing()
-            names = {"author": author, "machine": taken.session.get("machine") or self.machine}
-            there = self._one("select author from sessions where uid = ?", (uid,))
-            if there is not None and there[0] not in (author, None):  # It stays as it is; this one stands beside it.
-                names |= {"uid": f"{uid}~{author}", "native_session_id": f"{taken.session['native_session_id']}~{author}"}
+            name = self._name_for(author, uid)
+            found = self._one("select number, author, content_hash, last_seq, evicted_at is not null from sessions where uid = ?", (uid,))
+            content = (taken.session["content_hash"], taken.session["last_seq"], taken.session["evicted_at"] is not None)
+            if found is not None and name != uid and found[2:] == content:  # The same as someone else has.
+                self._claim(author, uid, found[0])
+                return int(found[0])
+            before = self._one("select number from sessions where uid = ?", (name,))
+            if before is not None and self._one(_OTHERS, (author, *before)):  # What they have of it would be lost.
+                return int(before[0])
+            names: dict[str, Any] = {"author": author, "machine": taken.session.get("machine") or self.machine}
+            if name != uid:
+                names |= {"uid": name, "native_session_id": name.partition(":")[2], **_NO_DIGEST}
+                taken = msgspec.structs.replace(taken, digest=None, errors=[])
             streams = [(block, source, *_cleaned(facts, tally), hash_) for block, source, facts, tally, hash_ in taken.streams]
-            return super().take_session(msgspec.structs.replace(taken, session={**taken.session, **names}, streams=streams))
+            number = super().take_session(msgspec.structs.replace(taken, session={**taken.session, **names}, streams=streams))
+            if before is not None:
+                self.db.execute("update claims set session = ? where session = ?", (number, *before))
+            if name != uid:
+                self._claim(author, uid, number)
+            return number
 
     def _take_row(self, row: dict[str, Any]) -> int:
         month = month_of(parse_time(row["started_at"]) if row["started_at"] else None)
@@ -69,6 +102,12 @@ class PostgresTaker(PostgresChecker, Taker):
             self._lock_for_writing()
             for author, uid, session in rows:
                 self._claim(author, uid, session)
+
+    def take_tombstones(self, rows: Sequence[tuple[str, str]]) -> None:
+        """But for those of sessions that are someone else's here."""
+        sql = "select uid from sessions where uid = any(?) and author is distinct from ? and author is not null"
+        others = {uid for (uid,) in self._all(sql, ([uid for uid, _ in rows], self.author))}
+        super().take_tombstones([row for row in rows if row[0] not in others])
 
     def backup(self, path: Path, step: Callable[[int, int], None] | None = None) -> None:
         """To a file that is a store by itself."""

@@ -134,7 +134,7 @@ class PostgresWriter(PostgresIndex, Writer):
         if agrees or (agrees is None and claim is not None):
             self._claim(self.author, uid, number)
             return str(stored)
-        return self._second(self.author, uid, month_of(piece.tally.started_at))
+        return self._second(self.author, uid, month_of(piece.tally.started_at), self.machine)
 
     def _agrees(self, session: int, piece: Piece) -> bool | None:
         """Whether the records that a session and a piece both have are the same; None when they have none in common."""
@@ -149,7 +149,8 @@ class PostgresWriter(PostgresIndex, Writer):
         (uid,) = self._one("select uid from sessions where number = ?", (session,))
         low, high = min(wanted), max(wanted)
         stored = {row[SEQ]: row for row in self._told(session, low, high)}
-        texts = self.bodies(uid, low, high)
+        # What a digest quotes of a session that was evicted is cut.
+        texts = None if self._is_evicted(session) else self.bodies(uid, low, high)
         compared = False
         for seq, row, body in zip(places, piece.rows, bodies_of(piece), strict=True):
             there = stored.get(-1 if seq is None else seq)
@@ -159,7 +160,7 @@ class PostgresWriter(PostgresIndex, Writer):
             if [plain(row[n]) for n in (TS, KIND, TOOL, CALL)] != [there[n] for n in (TS, KIND, TOOL, CALL)]:
                 return False
             text = None if body is None else body.decode("utf-8", "replace")
-            if there[OFFSET] is not None and _unmarked(text) != _unmarked(texts.get(seq)):
+            if texts is not None and there[OFFSET] is not None and _unmarked(text) != _unmarked(texts.get(seq)):
                 return False
         return compared or None
 
@@ -171,24 +172,24 @@ class PostgresWriter(PostgresIndex, Writer):
             if self._seen.expected is not None:
                 self._seen.expected.claimed.add(uid)
 
-    def _second(self, author: str, uid: str, month: int) -> str:
+    def _second(self, author: str, uid: str, month: int, machine: str | None) -> str:
         """The uid of this author's own session, beside someone else's."""
         name = f"{uid}~{author}"
         number = self._number(name)
         if number is None:
             flavor, _, native_id = name.partition(":")
-            number = self._add_session(name, flavor, native_id, month, None, None, author)
+            number = self._add_session(name, flavor, native_id, month, machine, None, author)
         self._claim(author, uid, number)
         return name
 
     def _expel(self, session: int, uid: str) -> None:
         """Someone else's records in a session of this author turn out to be others: they are derived again, as a session of their own."""
-        sql = "select block, number, author from streams join sources on number = source where session = ? and author != ?"
-        for block, source, author in self._all(sql, (session, self.author)):
+        sql = "select block, number, author, reader from streams join sources on number = source where session = ? and author != ?"
+        for block, source, author, reader in self._all(sql, (session, self.author)):
             self._take_out(session, block, is_damaged=False)
             self._again.pop(session, None)
             self.db.execute("update sources set adapter_version = ? where number = ?", (OVERTAKEN, source))
-            self._second(author, uid, session >> 31)
+            self._second(author, uid, session >> 31, reader.removeprefix(f"{author}@"))
 
     def _session(self, flavor: str, piece: Piece, batch: Batch) -> int:
         number = self._number(piece.session_uid)

@@ -125,6 +125,9 @@ class Taker(Checker):
     def take_claims(self, rows: Sequence[Row]) -> None:
         """There is nobody else to claim anything."""
 
+    def name_of(self, uid: str, author: str | None) -> tuple[str, str | None]:
+        return uid, author
+
     def take_tombstones(self, rows: Sequence[tuple[str, str]]) -> None:
         with self.transaction():
             self.db.executemany("insert or ignore into tombstones values (?, ?)", rows)

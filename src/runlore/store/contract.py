@@ -476,8 +476,11 @@ class Store(Digests, Provable, Retention, Protocol):
     def take_source(self, row: dict[str, Any]) -> int:
         """Keeps a source as another store has it; the number that it has here."""
 
+    def name_of(self, uid: str, author: str | None) -> tuple[str, str | None]:
+        """The uid under which a session of another store is here, or would be, and whose it is here."""
+
     def take_session(self, taken: Taken) -> int:
-        """Keeps a session as another store has it, instead of what is here of it; its number here."""
+        """Keeps a session as another store has it, instead of what is here of it; its number here. What someone else has of it stays."""
 
     def take_rest(self, source: int, records: Sequence[Row], skips: Sequence[Row], aliases: Sequence[Row]) -> None:
         """Keeps what another store has of a source, by its number here, instead of what is here of it: rows without that number."""
@@ -489,7 +492,7 @@ class Store(Digests, Provable, Retention, Protocol):
         """The same from another store, with the numbers that the sessions have here."""
 
     def take_tombstones(self, rows: Sequence[tuple[str, str]]) -> None:
-        """(uid, when) of what was forgotten elsewhere: it is not taken in here."""
+        """(uid, when) of what was forgotten elsewhere: it is forgotten here too, and not taken in."""
 
     def close(self) -> None:
         """Closes the store. It is not used afterwards."""

@@ -7,6 +7,7 @@ also while a sync writes to the store it is taken from. Numbers are given anew; 
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -24,8 +25,10 @@ SOURCE = (
 COPIED = frozenset("sessions sources streams skips tombstones events segments natives aliases records calls digests errors".split())
 MADE_AGAIN = frozenset({"search", "sums", "models", "tariffs"})
 """Tables that follow from the others, or are written with them."""
-STATE = "content_hash, last_seq, ingested_at, analyzed_at, evicted_at, usd, pinned, name, tags, note"
-"""What is another when something of a session is."""
+STATE = "content_hash, last_seq, evicted_at, analyzed_seq, analyzed_hash, usd, pinned, name, tags, note"
+CONTENT = 3
+"""What is another when something of a session is; when its events are, the first so many. Not when it was stored: two stores that were
+synced by themselves have the same."""
 
 Progress = Callable[[int, int], None]
 
@@ -38,6 +41,8 @@ class Copied(msgspec.Struct, kw_only=True):
     calls: int = 0
     unchanged: int = 0
     """Sessions that were there already."""
+    forgotten: int = 0
+    """Sessions that were forgotten there, and stay so."""
 
 
 def copy(source: Store, target: Store, progress: Progress | None = None) -> Copied:
@@ -45,13 +50,20 @@ def copy(source: Store, target: Store, progress: Progress | None = None) -> Copi
     done = Copied()
     with source.snapshot():
         numbers = _sources(source, target)
-        wanted = source.rows(f"select number, uid, {STATE} from sessions order by number")
-        known = {row[0]: row[1:] for row in target.rows(f"select uid, {STATE} from sessions")}
+        wanted = source.rows(f"select number, uid, author, {STATE} from sessions order by number")
+        known = {uid: (author, tuple(state)) for uid, author, *state in target.rows(f"select uid, author, {STATE} from sessions")}
         sessions: dict[int, int] = {}
-        for at, (number, uid, *state) in enumerate(wanted):
-            if known.get(uid) == tuple(state):
+        forgotten = target.tombstones()
+        for at, (number, uid, author, *state) in enumerate(wanted):
+            name, whose = target.name_of(uid, author)
+            owner, there = known.get(name, (None, ()))
+            # Of what is someone else's there, and of what has another name, nothing is taken but what it holds.
+            compared = len(state) if name == uid and owner == whose else CONTENT
+            if uid in forgotten:
+                done.forgotten += 1
+            elif there[:compared] == tuple(state)[:compared]:
                 done.unchanged += 1
-                ((sessions[number],),) = target.rows("select number from sessions where uid = ?", (uid,))
+                ((sessions[number],),) = target.rows("select number from sessions where uid = ?", (name,))
             else:
                 taken = _session(source, number, numbers)
                 sessions[number] = target.take_session(taken)
@@ -61,8 +73,11 @@ def copy(source: Store, target: Store, progress: Progress | None = None) -> Copi
             if progress:
                 progress(at + 1, len(wanted))
         _rest(source, target, numbers, sessions)
-        target.take_claims([(author, uid, sessions[number]) for author, uid, number in source.claims()])
-        target.take_tombstones([(uid, when) for uid, when in source.rows("select uid, forgotten_at from tombstones")])
+        target.take_claims([(author, uid, sessions[number]) for author, uid, number in source.claims() if number in sessions])
+        gone = [(uid, when) for uid, when in source.rows("select uid, forgotten_at from tombstones")]
+        target.take_tombstones(gone)
+        if left := [uid for uid in target.tombstones().intersection(uid for uid, _ in gone) if target.session(uid) is not None]:
+            target.forget(left, datetime.now(UTC))
     return done
 
 

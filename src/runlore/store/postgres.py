@@ -352,7 +352,8 @@ def without_password(url: str) -> str:
     """The address as it may be shown."""
     parts = urlsplit(url)
     user, at, host = parts.netloc.rpartition("@")
-    return urlunsplit(parts._replace(netloc=f"{user.partition(':')[0]}{at}{host}"))
+    query = "&".join(word for word in parts.query.split("&") if not word.startswith("password="))
+    return urlunsplit(parts._replace(netloc=f"{user.partition(':')[0]}{at}{host}", query=query))
 
 
 def _user() -> str:

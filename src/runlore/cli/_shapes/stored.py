@@ -108,7 +108,8 @@ class Backup(Value):
 
 
 class Copied(Value):
-    """What was brought from one store to another. `problems` are what the doctor finds wrong with the copy."""
+    """What was brought from one store to another. `unchanged` were there already, `forgotten` were forgotten there. `problems` are what
+    the doctor finds wrong with the copy."""
 
     source: str
     target: str
@@ -116,6 +117,7 @@ class Copied(Value):
     events: int
     calls: int
     unchanged: int
+    forgotten: int
     problems: list[str]
     seconds: float
 
