@@ -600,6 +600,14 @@ def test_a_server_that_is_restarted_again_and_again_costs_nothing_but_time(
         alone.close()
 
 
+def test_who_waits_for_a_server_says_so_once(caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(StoreError, match="refused"):
+        Database("postgresql://127.0.0.1:1/nowhere", "postgresql://127.0.0.1:1/nowhere", patience_s=0.3)
+    (said,) = caplog.messages
+    assert said.startswith("runlore: postgresql://127.0.0.1:1/nowhere: ")
+    assert said.endswith("; trying again for 0 s")
+
+
 @pytest.mark.usefixtures("is_little_enough")
 def test_a_server_that_is_restarted_while_rows_are_sent_costs_nothing_but_time(
     store: PostgresStore, server: Server, toy: Toy, tmp_path: Path, config: Config, monkeypatch: pytest.MonkeyPatch

@@ -152,12 +152,18 @@ class Database:
 
     def _connect_within(self, seconds: float) -> psycopg.Connection[Any]:
         until = time.monotonic() + seconds
+        is_told = False
         while True:
             try:
                 return self._connect()
-            except StoreError:
+            except StoreError as error:
                 if time.monotonic() > until:
                     raise
+                if not is_told:
+                    import logging  # Where nobody listens, it goes to stderr.
+
+                    logging.getLogger(__name__).warning("runlore: %s; trying again for %d s", error, seconds)
+                    is_told = True
                 time.sleep(0.1)
 
     def execute(self, sql: str, bindings: Sequence[Any] = ()) -> Any:
