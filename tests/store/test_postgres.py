@@ -955,6 +955,9 @@ def test_a_copy_leaves_what_others_added_to_a_session(
     assert {session for _, _, session in store.claims()} <= {number for (number,) in store.rows("select number from sessions")}
     assert is_right(store, config) == []
     store.backup(tmp_path / "backup.db")
+    pipeline.sync(store, config, roots=[str(tmp_path / "ann")], workers=0)
+    assert sorted(store.bodies("toy:s").values()) == ["one", "three", "two"], "what it adds is not lost"
+    assert is_right(store, config) == []
 
 
 def test_a_claim_stays_with_a_session_that_is_taken_over_again(

@@ -14,7 +14,7 @@ from ..adapters import Facts
 from ..errors import StoreError
 from ..model import parse_time
 from ..timeline import Tally
-from . import Row, Store, Taken
+from . import OVERTAKEN, Row, Store, Taken
 from ._postgres_check import PostgresChecker
 from ._postgres_put import clean_row, clean_stream, month_of
 from ._postgres_read import Seen
@@ -65,7 +65,10 @@ class PostgresTaker(PostgresChecker, Taker):
                 self._claim(author, uid, found[0])
                 return int(found[0])
             before = self._one("select number from sessions where uid = ?", (name,))
-            if before is not None and self._one(_OTHERS, (author, *before)):  # What they have of it would be lost.
+            if before is not None and self._one(_OTHERS, (author, *before)):
+                # What they have of it would be lost. What this one adds is derived again by the next sync.
+                for _, source, *_ in taken.streams:
+                    self.db.execute("update sources set adapter_version = ? where number = ?", (OVERTAKEN, source))
                 return int(before[0])
             names: dict[str, Any] = {"author": author, "machine": taken.session.get("machine") or self.machine}
             if name != uid:

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import zstandard
 
-from ..errors import StoreBusy, StoreError, StoreTooNew
+from ..errors import StoreBusy, StoreError, StoreMissing, StoreTooNew
 from . import FORGOTTEN, SourceState
 from ._postgres_copy import PostgresTaker
 from ._postgres_db import PATIENCE_S, SETTINGS, Database, array
@@ -93,8 +93,9 @@ class PostgresStore(PostgresTaker, Evictor):
         if version == newest:
             return
         if read_only:
-            missing = "there is no store yet; run `runlore sync` first" if not version else "of an older format; run `runlore sync` once"
-            raise StoreError(f"{self.url}: {missing}")
+            if not version:
+                raise StoreMissing(f"{self.url}: there is no store yet; run `runlore sync` first")
+            raise StoreError(f"{self.url}: of an older format; run `runlore sync` once")
         with self.transaction():
             self._lock(_MIGRATE)
             self._lock_for_writing()  # Who is in the middle of something may have to make a month, for which it would wait for us.
