@@ -1,7 +1,7 @@
-/* Loops that take Python too long. Three stand in Python as well, which is used where this was not compiled, and which says what they are for:
- * `camel_parts` in store/words.py, `list_words` in store/_postgres_words.py, `pack_rows` in store/_postgres_bulk.py. Both give the same, and
- * tests run over both. `sieve` only saves the gate of the redaction work (_sieve.py): without it the gate looks at everything. `keep_freed` is
- * no loop, and is to be had in no other way.
+/* Loops that take Python too long. Most stand in Python as well, which is used where this was not compiled, and which says what they are for:
+ * `camel_parts` in store/words.py, `list_words` in store/_postgres_words.py, `make_pages`, `bind_pages` and `find_in_pages` in store/_pages.py,
+ * `pack_rows` in store/_postgres_bulk.py. Both give the same, and tests run over both. `sieve` only saves the gate of the redaction work
+ * (_sieve.py): without it the gate looks at everything. `keep_freed` is no loop, and is to be had in no other way.
  *
  * Keeps to the stable ABI of Python 3.11: what is compiled once is good for every later version. */
 

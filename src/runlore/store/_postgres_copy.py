@@ -59,9 +59,9 @@ class PostgresTaker(PostgresChecker, Taker):
         with self.transaction():
             self._lock_for_writing()
             name = self._name_for(author, uid)
-            found = self._one("select number, author, content_hash, last_seq, evicted_at is not null from sessions where uid = ?", (uid,))
+            found = self._one("select number, content_hash, last_seq, evicted_at is not null from sessions where uid = ?", (uid,))
             content = (taken.session["content_hash"], taken.session["last_seq"], taken.session["evicted_at"] is not None)
-            if found is not None and name != uid and found[2:] == content:  # The same as someone else has.
+            if found is not None and name != uid and found[1:] == content:  # The same as someone else has.
                 self._claim(author, uid, found[0])
                 return int(found[0])
             before = self._one("select number from sessions where uid = ?", (name,))
