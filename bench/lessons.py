@@ -29,7 +29,7 @@ from runlore.digest.errors import signature
 from runlore.lessons import Lesson
 from runlore.lessons.shelf import Shelf
 from runlore.store import open_store
-from tests.test_recurring import fix, session
+from tests.mine.test_known_errors import fix, session
 
 ERROR = "Traceback (most recent call last):\nKeyError: 'user'"
 LEARNED = "Error: Cannot find module 'vite'"

@@ -22,7 +22,7 @@ from _measure import Row, show
 
 from runlore.lessons.curate import propose
 from runlore.lessons.drafts import Gate
-from runlore.mine.patterns import find
+from runlore.mine.patterns import find_patterns
 from tests.mine.fleet import PLANTS, fleet
 
 TOLD = {"error": "recovery", "correction": "correction", "flaky": "flaky_test", "slow": "slow_step"}
@@ -42,7 +42,7 @@ def main() -> None:
         free = rng.sample(range(args.sessions), args.sessions)
         plants = {name: [free.pop() for _ in range(rng.randint(2, 8))] for name in PLANTS}
         cases = fleet(1000 + seed, args.sessions, plants)
-        patterns = find(cases)
+        patterns = find_patterns(cases)
         for lesson in propose(patterns, {case.uid: case for case in cases}, [], Gate(), datetime.now(UTC)):
             kinds[lesson.kind] += 1
             rests = {int(ref.partition("#")[0][4:]) for ref in lesson.evidence}
@@ -70,7 +70,7 @@ def main() -> None:
         )
         for name in PLANTS
     ]
-    empty = [len([p for p in find(fleet(seed, args.sessions, {})) if p.type != "clean_pass"]) for seed in range(args.fleets)]
+    empty = [len([p for p in find_patterns(fleet(seed, args.sessions, {})) if p.type != "clean_pass"]) for seed in range(args.fleets)]
     fleets = f"{args.fleets} fleets of {args.sessions} sessions"
     rows.append(Row(f"patterns in {fleets} with nothing planted, most in one", "≤ 1", f"{max(empty)}", f"{sum(empty)} in all", "—"))
     said_of = ", ".join(f"{number} {kind}" for kind, number in sorted(kinds.items()))

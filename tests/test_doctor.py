@@ -23,7 +23,7 @@ from runlore.cli import cli
 from runlore.cli.doctor import sign
 from runlore.config import Config
 from runlore.errors import StoreBusy, StoreError
-from runlore.lessons import Lesson, deliver, standing
+from runlore.lessons import Lesson, deliver, rendered_files
 from runlore.lessons.shelf import Shelf
 from runlore.model import BLOCK
 from runlore.store import Filter, Store, open_store
@@ -333,20 +333,20 @@ def test_a_source_that_has_changed_since_is_no_error(store: Store, config: Confi
 def test_what_is_left_beside_the_store_of_what_was_forgotten_is_found(store: Store, config: Config) -> None:
     store.forget(["toy:alpha"], datetime.now(UTC))  # As another machine does: it has other notes.
     for name in ("alpha", "beta"):
-        deliver.note(config.home, "text", datetime.now(UTC), agent="toy", session=name, repo="", lessons=("abc",))
+        deliver.record_delivery(config.home, "text", datetime.now(UTC), agent="toy", session=name, repo="", lessons=("abc",))
     Shelf(config.home / "lessons").put(Lesson(id="abc", problem="p", resolution="r", evidence=("toy:alpha#1",)))
     report = doctor.examine(store, config)
     assert failing(report) == {"forgotten"}
     assert "lesson abc cites a session that was forgotten" in str(report.checks)
     assert failing(doctor.examine(store, config, repair=True)) == set()
-    assert [note.uid for note in deliver.read(config.home)] == ["toy:beta"]
+    assert [note.uid for note in deliver.read_records(config.home)] == ["toy:beta"]
 
 
 def test_a_lesson_that_cannot_be_read_and_notes_that_are_full_are_told(store: Store, config: Config) -> None:
     (config.home / "lessons").mkdir()
     (config.home / "lessons/bad.md").write_text("no lesson")
-    (config.home / standing.NOTES).touch(0o600)
-    os.truncate(config.home / standing.NOTES, standing.LARGEST)
+    (config.home / rendered_files.FILE_NAME).touch(0o600)
+    os.truncate(config.home / rendered_files.FILE_NAME, rendered_files.MAX_BYTES)
     report = doctor.examine(store, config)
     notes = next(check.notes for check in report.checks if check.name == "lessons")
     assert (report.ok, ["bad.md is no lesson" in notes[0], "rendered.jsonl is full" in notes[1]]) == (True, [True, True])

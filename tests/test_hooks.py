@@ -30,9 +30,9 @@ from runlore.lessons.shelf import Shelf
 from runlore.search import search
 from runlore.store import Filter, open_for_reading, open_store
 from runlore.store.retention import Marks
+from tests.mine.test_known_errors import fix
+from tests.mine.test_known_errors import session as met
 from tests.projects import checkout
-from tests.test_recurring import fix
-from tests.test_recurring import session as met
 
 SESSION = "4e643a44-e8cc-4743-9dcf-24243248898a"
 MOST_S = 2.0
@@ -188,7 +188,7 @@ def teach(name: str, **fields: Any) -> Lesson:
 
 
 def notes() -> list[deliver.Delivered]:
-    return deliver.read(config.load().home)
+    return deliver.read_records(config.load().home)
 
 
 def test_a_start_tells_the_lessons_that_fit_with_what_they_cost(home: Path, repo: Path) -> None:
@@ -256,7 +256,7 @@ def test_a_hostile_lesson_stays_a_quotation(home: Path, repo: Path) -> None:
     ],
 )
 def test_commands_are_told_as_they_are_and_tags_are_not(said: str, told: str) -> None:
-    assert deliver.quoted(said, 200) == f'"{told}"'
+    assert deliver.quote(said, 200) == f'"{told}"'
 
 
 def test_a_broken_lesson_silences_only_itself(home: Path, repo: Path) -> None:
@@ -292,7 +292,7 @@ def test_a_failing_tool_is_told_the_lesson_on_it_and_once(home: Path, repo: Path
 def chosen(command: str = "") -> list[Lesson]:
     setting = config.load()
     place = deliver.Place(agent="claude", repo="acme/shop")
-    return deliver.chosen(setting.home / "lessons", datetime.now(UTC), setting.lessons, place, command=command)
+    return deliver.choose_lessons(setting.home / "lessons", datetime.now(UTC), setting.lessons, place, command=command)
 
 
 def test_a_failing_command_is_told_the_lesson_on_it_whatever_it_says(home: Path, repo: Path) -> None:

@@ -146,14 +146,14 @@ def lessons_of(agent: str, call: dict[str, object], cwd: str, fingerprint: str =
     now = datetime.now(UTC)
     tool, path = tool_of(call) if fingerprint or command else (None, None)
     place = deliver.Place(agent=agent, repo=repo, tool=tool, path=path)
-    found = deliver.chosen(Path(folder), now, wanted, place, fingerprint=fingerprint, command=command)
-    text, told = deliver.text_of(found, wanted.most, wanted.max_tokens)
+    found = deliver.choose_lessons(Path(folder), now, wanted, place, fingerprint=fingerprint, command=command)
+    text, told = deliver.render_lessons(found, wanted.most, wanted.max_tokens)
     if not told:
         return None
     session = str(call.get("session_id") or "")[:NAME]
     ids = tuple(one.id for one in told)
     what = fingerprint if fingerprint in {one.fingerprint for one in told} - {""} else command
-    deliver.note(Path(home), text, now, agent=agent, session=session, repo=repo or "", lessons=ids, fingerprint=what)
+    deliver.record_delivery(Path(home), text, now, agent=agent, session=session, repo=repo or "", lessons=ids, fingerprint=what)
     return text
 
 
@@ -174,7 +174,9 @@ def failed(agent: str, call: dict[str, object]) -> str | None:
     found = signature(text[-ERROR:])
     session = str(call.get("session_id") or "")[:NAME]
     known = "" if found is None or found.kind in WEAK else found.fingerprint
-    fingerprint, command = (one if one and not deliver.is_told(home, agent, session, one) else "" for one in (known, command_of(call)))
+    fingerprint, command = (
+        one if one and not deliver.was_delivered(home, agent, session, one) else "" for one in (known, command_of(call))
+    )
     if not (fingerprint or command):
         return None
     told = lessons_of(agent, call, cwd, fingerprint, command)
@@ -194,9 +196,9 @@ def command_of(call: dict[str, object]) -> str:
     command = given.get("command") if isinstance(given, dict) else None
     if not isinstance(command, str) or not command.strip():
         return ""
-    from .mine._words import head
+    from .mine.commands import command_head
 
-    return head(command[:COMMAND])
+    return command_head(command[:COMMAND])
 
 
 def fix_of(agent: str, session: str, cwd: str, fingerprint: str) -> str | None:
@@ -213,21 +215,21 @@ def fix_of(agent: str, session: str, cwd: str, fingerprint: str) -> str | None:
     path = store_path(cwd, repo)
     if path is None:
         return None
-    from . import recurring
+    from .mine import known_errors
     from .store import open_store
 
     now = datetime.now(UTC)
-    known = recurring.one(open_store(path, read_only=True), fingerprint, now)  # Nobody closes it: the process ends.
+    known = known_errors.find_error(open_store(path, read_only=True), fingerprint, now)  # Nobody closes it: the process ends.
     fixes = [fix for fix in known[0].fixes if fix.how != "retry"] if known else []
     if known is None or not fixes:
         return None
     best = next((fix for fix in fixes if fix.repo == repo), fixes[0])
-    step = deliver.quoted(best.steps[0].summary, FIX)
-    change = f"; its change: {deliver.quoted(best.diff, FIX)}" if best.diff else ""
+    step = deliver.quote(best.steps[0].summary, FIX)
+    change = f"; its change: {deliver.quote(best.diff, FIX)}" if best.diff else ""
     met = "1 earlier session" if known[0].sessions == 1 else f"{known[0].sessions} earlier sessions"
     where = f"in {plain(best.uid, NAME)}#{best.seq} it was gone after this {how_said(best.how)}"
     line = f"{OWN} this error was met in {met}; {where}: {step}{change}. `runlore fix` knows more."
-    deliver.note(Path(home_folder()), line, now, agent=agent, session=session, repo=repo or "", fingerprint=fingerprint)
+    deliver.record_delivery(Path(home_folder()), line, now, agent=agent, session=session, repo=repo or "", fingerprint=fingerprint)
     return line
 
 

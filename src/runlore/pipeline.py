@@ -520,12 +520,12 @@ class _Sync:
     def look_at_lessons(self) -> None:
         """Notes which lessons stand in the files of projects, where some were put there: editors and git change them as well."""
         if (self.config.home / "rendered.jsonl").is_file():  # Without the import: most have none.
-            from .lessons import standing
+            from .lessons import rendered_files
 
             try:
-                standing.look(self.config.home, datetime.now(UTC))
+                rendered_files.record_files(self.config.home, datetime.now(UTC))
             except OSError as error:
-                self.report.problems.append((str(self.config.home / standing.NOTES), error.strerror or str(error)))
+                self.report.problems.append((str(self.config.home / rendered_files.FILE_NAME), error.strerror or str(error)))
 
 
 def _version(agent: str) -> int | None:

@@ -13,7 +13,8 @@ import pytest
 from runlore import config as settings
 from runlore import pipeline
 from runlore.cli.patterns import as_lines
-from runlore.mine._cluster import Pattern
+from runlore.mine import Pattern
+from runlore.mine.loci import SessionLocus
 from runlore.store import Filter, open_store
 from tests.cli.conftest import Run
 from tests.toy import Toy, line
@@ -53,8 +54,9 @@ def test_the_examples_of_patterns_are_short_names_that_can_be_shown(run: Run, de
 
 def test_an_example_that_is_a_whole_session_is_named_without_a_number() -> None:
     one = Pattern(
-        id="1", type="budget_overrun", polarity="problem", what="sessions cost more", locus="", repo=None, signals=2, sessions=2,
-        uids=("toy:a", "toy:b"), repos=(), agents=("toy",), usd=1.0, magnitude=1.0, first_at="", last_at="", months={}, trend="new",
+        id="1", type="budget_overrun", polarity="problem", what="sessions cost more", locus=SessionLocus("cost"), repo=None,
+        signals=2, sessions=2, uids=("toy:a", "toy:b"), repos=(), agents=("toy",), usd=1.0, magnitude=1.0,
+        first_at="", last_at="", months={}, trend="new",
         examples=("toy:a", "toy:b#3"),
     )  # fmt: skip
     assert as_lines([one], {"toy:a": "a", "toy:b": "b"})[-1].split() == ["e.g.", "a", "b#3"]

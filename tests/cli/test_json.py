@@ -166,7 +166,7 @@ def fill(run: Run, live: Path) -> None:
         assert run("sync").exit_code == 0
         with store.create(id="later") as session:
             session.append({"role": "user", "content": "not synced yet"})
-    deliver.note(live.parent, "x", datetime(2026, 9, 1, tzinfo=UTC), agent="runlore", session="x", repo="", lessons=("abc",))
+    deliver.record_delivery(live.parent, "x", datetime(2026, 9, 1, tzinfo=UTC), agent="runlore", session="x", repo="", lessons=("abc",))
     for name in ("abc", "def"):
         Shelf(live.parent / "lessons").put(Lesson(id=name, problem="it fails", resolution="do this", evidence=("runlore:x#1",), sessions=3))
 

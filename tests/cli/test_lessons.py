@@ -13,19 +13,20 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from runlore import adapters, mining, pipeline, teaching
+from runlore import adapters, pipeline
 from runlore import config as settings
 from runlore.digest.errors import signature
 from runlore.errors import ModelError
-from runlore.lessons import Lesson, deliver, standing
+from runlore.lessons import Lesson, actions, deliver, rendered_files
 from runlore.lessons.shelf import Shelf
 from runlore.live import SessionStore
+from runlore.mine.cases import read_cases
 from runlore.model import format_time
 from runlore.store import Filter, open_store
 from tests.cli.conftest import Run
+from tests.mine.test_known_errors import ERRORS, NOW, fix, session
 from tests.projects import checkout
 from tests.test_hooks import SESSION, run_sync, transcript
-from tests.test_recurring import ERRORS, NOW, fix, session
 from tests.toy import line
 
 
@@ -236,18 +237,18 @@ def test_a_secret_that_somebody_wrote_into_a_file_goes_when_lessons_are_looked_a
 
 def test_agents_may_propose_until_nobody_could_read_it_all(met: None, shelf: Shelf) -> None:
     setting = settings.load()
-    for n in range(teaching.WAITING):
+    for n in range(actions.MAX_AGENT_PROPOSALS):
         shelf.put(lesson(f"l{n}", by="agent"))
     with closing(open_store(setting.store)) as store:
         with pytest.raises(ModelError, match="200 proposals of agents wait"):
-            teaching.write(store, setting, "p", "r", ["toy:s0"], NOW, by="agent")
-        assert teaching.write(store, setting, "p", "r", ["toy:s0"], NOW, by="person").status == "proposed"
+            actions.write(store, setting, "p", "r", ["toy:s0"], NOW, by="agent")
+        assert actions.write(store, setting, "p", "r", ["toy:s0"], NOW, by="person").status == "proposed"
 
 
 def test_a_damaged_note_on_what_was_told_costs_itself(run: Run, home: Path, met: None, shelf: Shelf) -> None:
     shelf.put(lesson(status="approved"))
-    deliver.note(home / ".runlore", "text", NOW, agent="toy", session="s0", repo="", lessons=("abc",))
-    with open(home / ".runlore" / deliver.NOTES, "a") as file:
+    deliver.record_delivery(home / ".runlore", "text", NOW, agent="toy", session="s0", repo="", lessons=("abc",))
+    with open(home / ".runlore" / deliver.FILE_NAME, "a") as file:
         for at in ("", "yesterday", "2026-01-01", "2026-01-01T00:00:00"):
             file.write(json.dumps({"at": at, "agent": "toy", "session": "s1", "event": "start", "lessons": ["abc"]}) + "\n")
     [found] = json.loads(run("measure", "--json").stdout)["lessons"]
@@ -267,7 +268,9 @@ def test_merging_gives_the_evidence_to_the_other(run: Run, shelf: Shelf) -> None
 def test_the_effect_of_a_lesson_that_was_told_is_measured(run: Run, home: Path, met: None, shelf: Shelf) -> None:
     assert "no lesson was told" in run("measure").stderr
     shelf.put(lesson(status="approved", fingerprint=fingerprint_of("key"), problem="it \x1b[31mfails"))
-    deliver.note(home / ".runlore", "text", NOW - timedelta(days=2), agent="toy", session="s3", repo="acme/shop", lessons=("abc",))
+    deliver.record_delivery(
+        home / ".runlore", "text", NOW - timedelta(days=2), agent="toy", session="s3", repo="acme/shop", lessons=("abc",)
+    )
     shown = run("measure")
     assert "too early" in shown.stdout
     assert "\x1b" not in shown.stdout
@@ -279,7 +282,7 @@ def test_the_effect_of_a_lesson_that_was_told_is_measured(run: Run, home: Path, 
 def test_sessions_that_read_a_lesson_in_a_file_were_told_it(run: Run, home: Path, shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
     project = checkout(home / "shop")
     shelf.put(lesson(status="approved", fingerprint=fingerprint_of("key"), repo="acme/shop"))
-    file, notes = project / "AGENTS.md", home / ".runlore" / standing.NOTES
+    file, notes = project / "AGENTS.md", home / ".runlore" / rendered_files.FILE_NAME
     run("lessons", "render", str(file), "--dry-run")
     assert not notes.exists()
     run("lessons", "render", str(file), "--yes")
@@ -331,13 +334,13 @@ def test_a_sync_sees_that_somebody_took_lessons_out_of_a_file(run: Run, home: Pa
     run("sync", "--dry-run")
     file.write_text("mine\n")
     run("sync", "--dry-run")
-    assert [note.lessons for note in standing.read(place)] == [(), ("abc",)]
+    assert [note.lessons for note in rendered_files.read_records(place)] == [(), ("abc",)]
     for _ in range(2):
         run("sync")
-    assert [note.lessons for note in standing.read(place)] == [(), ("abc",), ()]
+    assert [note.lessons for note in rendered_files.read_records(place)] == [(), ("abc",), ()]
     run("lessons", "render", str(file), "--yes")
     run("lessons", "render", str(file), "--remove", "--yes")
-    assert [note.lessons for note in standing.read(place)] == [(), ("abc",), (), ("abc",), ()]
+    assert [note.lessons for note in rendered_files.read_records(place)] == [(), ("abc",), (), ("abc",), ()]
 
 
 def fingerprint_of(name: str) -> str:
@@ -352,7 +355,7 @@ def test_forgetting_a_session_reaches_lessons_and_the_notes_on_what_was_told(run
     run("lessons", "approve", made.id)
     place, now = home / ".runlore", datetime(2026, 9, 1, tzinfo=UTC)
     for name in ("s0", "s1"):
-        deliver.note(place, "text", now, agent="toy", session=name, repo="", lessons=(made.id,))
+        deliver.record_delivery(place, "text", now, agent="toy", session=name, repo="", lessons=(made.id,))
     assert json.loads(run("forget", "toy:s0", "--json").stdout)["lessons"] == [made.id]
     assert len(shelf.get(made.id).evidence) == 3
     assert (
@@ -361,8 +364,8 @@ def test_forgetting_a_session_reaches_lessons_and_the_notes_on_what_was_told(run
     )
     left = shelf.get(made.id)
     assert (left.status, left.helped, "toy:s0" in str(left.evidence)) == ("approved", 2, False)
-    assert [one.session for one in deliver.read(place)] == ["s1"]
-    assert b"s0" not in (place / deliver.NOTES).read_bytes()
+    assert [one.session for one in deliver.read_records(place)] == ["s1"]
+    assert b"s0" not in (place / deliver.FILE_NAME).read_bytes()
     run("forget", "toy:s1", "toy:s2", "--yes")
     gone = shelf.get(made.id)
     assert (gone.status, gone.resolution, gone.evidence) == ("approved", "", ())
@@ -404,7 +407,7 @@ def test_sessions_with_an_event_in_common_are_one_piece_of_evidence(run: Run, st
     setting = settings.load()
     with closing(open_store(setting.store)) as store:
         pipeline.sync(store, setting, workers=0, quiet_s=0)
-        roots = {case.uid: (case.root, case.is_subagent) for case in mining.cases(store, setting, Filter())}
+        roots = {case.uid: (case.root, case.is_subagent) for case in read_cases(store, setting, Filter())}
     assert roots == {"toy:alpha": ("toy:alpha", False), "toy:beta": ("toy:beta", False), "toy:gamma": ("toy:alpha", False)}
 
 
@@ -412,14 +415,14 @@ def test_two_that_decide_at_once_lose_nothing(run: Run, shelf: Shelf) -> None:
     shelf.put(lesson("abc"))
     before = shelf.get("abc")
     run("lessons", "approve", "abc", "--why", "seen it")
-    made = teaching.edit(settings.load(), before, msgspec.structs.replace(before, resolution="do that"))
+    made = actions.edit(settings.load(), before, msgspec.structs.replace(before, resolution="do that"))
     assert (made.status, made.why, made.resolution, made.edited) == ("approved", "seen it", "do that", True)
     assert shelf.get("abc") == made
 
 
 def test_a_proposal_waits_for_who_is_deciding(home: Path, met: None, shelf: Shelf) -> None:
     code = "from runlore.cli import main; import sys; sys.argv = ['runlore', 'lessons', 'propose']; main()"
-    with shelf.held():
+    with shelf.lock():
         other = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         with pytest.raises(subprocess.TimeoutExpired):
             other.wait(3)

@@ -18,9 +18,9 @@ from runlore._findings import Covers, ErrorSeen, Fix, Told
 from runlore.digest.errors import signature
 from runlore.lessons import Lesson
 from runlore.lessons.deliver import Delivered
-from runlore.lessons.measure import Effect, effects
-from runlore.lessons.standing import Span, Standing
-from runlore.lessons.tellings import Telling, by_asking, by_files, by_hooks
+from runlore.lessons.exposures import Exposure, exposures_by_files, exposures_by_hooks, exposures_by_request
+from runlore.lessons.measure import Effect, measure_effects
+from runlore.lessons.rendered_files import RenderedFile, Span
 from runlore.mine import Case
 from runlore.model import Digest, format_time
 
@@ -86,20 +86,22 @@ class Fleet:
     def judged(self, number: int) -> Effect | None:
         """When so many more sessions have been there; None as long as none was told."""
         later = self.later[:number]
-        found = effects([self.lesson], self._tellings(later), [*self.before, *later])
+        found = measure_effects([self.lesson], self._exposures(later), [*self.before, *later])
         return found[0] if found else None
 
-    def _tellings(self, later: list[Case]) -> Iterator[Telling]:
+    def _exposures(self, later: list[Case]) -> Iterator[Exposure]:
         if self.way == "file":
             notes = [
-                Standing(at=self.lesson.made_at, file=f"/w/{repo}/A.md", names=("A.md",), repo=repo, lessons=("abc",))
+                RenderedFile(at=self.lesson.made_at, file=f"/w/{repo}/A.md", names=("A.md",), repo=repo, lessons=("abc",))
                 for repo in ("shop", "site")
             ]
-            return by_files([Span(note=note, since=datetime.fromisoformat(note.at)) for note in notes], later, lambda _: ("A.md",))
+            return exposures_by_files(
+                [Span(file=note, since=datetime.fromisoformat(note.at)) for note in notes], later, lambda _: ("A.md",)
+            )
         if self.way in ("start", "fail"):
             told = [case for case in later if self.way == "start" or case.digest.errors]
-            return by_hooks(
+            return exposures_by_hooks(
                 Delivered(at=case.began, agent="toy", session=case.uid[4:], event=self.way, lessons=("abc",), repo=case.repo or "")
                 for case in told
             )
-        return by_asking(later)
+        return exposures_by_request(later)

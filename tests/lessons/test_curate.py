@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 import msgspec
 
 from runlore.lessons import Lesson
-from runlore.lessons.curate import decide, merged, propose
+from runlore.lessons.curate import decide, merge, propose
 from runlore.lessons.drafts import Gate
 from runlore.mine import Case
-from runlore.mine.patterns import find
+from runlore.mine.patterns import find_patterns
 from tests.mine.fleet import PLANTS, fleet
 
 NOW = datetime(2026, 9, 1, tzinfo=UTC)
@@ -18,7 +18,7 @@ LATER = datetime(2027, 1, 1, tzinfo=UTC)
 
 
 def proposed(cases: list[Case], known: list[Lesson] | None = None, gate: Gate = Gate()) -> list[Lesson]:  # noqa: B008 # A value.
-    return propose(find(cases), {case.uid: case for case in cases}, known or [], gate, NOW)
+    return propose(find_patterns(cases), {case.uid: case for case in cases}, known or [], gate, NOW)
 
 
 def about(lessons: list[Lesson], word: str) -> Lesson:
@@ -131,7 +131,7 @@ def test_sessions_after_the_decision_that_go_another_way_are_counted() -> None:
 def test_two_lessons_are_merged_and_one_is_superseded() -> None:
     one = Lesson(id="a", problem="p", resolution="r", evidence=("toy:1#1", "toy:2#1"), sessions=2, repo="x/y", fingerprint="f")
     other = Lesson(id="b", problem="q", resolution="s", evidence=("toy:2#1", "toy:3#4"), sessions=2, status="approved")
-    gone, kept = merged(one, other, LATER)
+    gone, kept = merge(one, other, LATER)
     assert (gone.status, gone.superseded_by, gone.problem) == ("superseded", "b", "p")
     assert kept.evidence == ("toy:2#1", "toy:3#4", "toy:1#1")
     assert (kept.sessions, kept.repo, kept.status, kept.fingerprint) == (3, "", "approved", "f")
@@ -174,7 +174,7 @@ def test_a_session_that_got_over_an_error_nobody_knows_how_contradicts_nothing()
 def test_what_was_merged_into_a_lesson_stays_its_evidence() -> None:
     cases = fleet(1, 40, {"recovery": [2, 9, 20], "correction": [3, 8, 14]})
     one, into = (about(proposed(cases), word) for word in ("pnpm", "vite"))
-    gone, kept = merged(one, decide(into, "approved", NOW), NOW)
+    gone, kept = merge(one, decide(into, "approved", NOW), NOW)
     assert kept.merged == (one.id,)
     assert len(kept.evidence) == 6
     more = fleet(1, 40, {"recovery": [2, 9, 20, 35], "correction": [3, 8, 14, 25]})

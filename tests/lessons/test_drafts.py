@@ -5,9 +5,10 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from runlore.lessons.drafts import AGAIN, swapped
 from runlore.lessons.measure import recurred
 from runlore.mine import Case, Skill
+from runlore.mine.advice import find_swapped_word
+from runlore.mine.error_lessons import RUN_AGAIN
 from tests.lessons.test_curate import about, proposed
 from tests.mine.fleet import PLANTS, Script, fleet, session
 
@@ -52,7 +53,7 @@ def test_what_is_told_with_its_error_is_not_told_with_its_command_as_well() -> N
 
 def test_a_test_that_passes_when_it_is_run_again_is_told_as_such() -> None:
     found = about(proposed(fleet(1, 30, {"flaky_test": [3, 9, 20]})), "test_checkout")
-    assert (found.kind, found.resolution, found.helped) == ("flaky", AGAIN, 3)
+    assert (found.kind, found.resolution, found.helped) == ("flaky", RUN_AGAIN, 3)
     assert found.fingerprint
 
 
@@ -115,12 +116,12 @@ def test_a_call_that_worked_with_another_word_is_told_by_the_word(failed: str, w
 
 
 def test_what_is_different_is_a_word_or_nothing() -> None:
-    assert swapped("python a.py", "python3 a.py") == ("python", "python3")
-    assert swapped("a b c", "a x y") is None
-    assert swapped("a b", "a b c") is None, "no flag: that is another thing done"
-    assert swapped("a", "b") is None, "nothing is the same"
-    assert swapped("a b", "a b") is None
-    assert swapped("a bcd…", "a bce…") is None, "what was cut is not known"
+    assert find_swapped_word("python a.py", "python3 a.py") == ("python", "python3")
+    assert find_swapped_word("a b c", "a x y") is None
+    assert find_swapped_word("a b", "a b c") is None, "no flag: that is another thing done"
+    assert find_swapped_word("a", "b") is None, "nothing is the same"
+    assert find_swapped_word("a b", "a b") is None
+    assert find_swapped_word("a bcd…", "a bce…") is None, "what was cut is not known"
 
 
 def test_what_tells_no_way_out_becomes_no_lesson() -> None:

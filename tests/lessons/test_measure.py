@@ -12,8 +12,8 @@ from runlore._findings import Covers, Fix, Moment, Ran, Told
 from runlore.lessons import Lesson, compare
 from runlore.lessons.compare import difference
 from runlore.lessons.deliver import Delivered
-from runlore.lessons.measure import Effect, effects, quantile, snapshots
-from runlore.lessons.tellings import by_asking, by_hooks
+from runlore.lessons.exposures import exposures_by_hooks, exposures_by_request
+from runlore.lessons.measure import Effect, build_snapshots, measure_effects, quantile
 from runlore.mine import Case
 from runlore.model import Digest, Outcome, format_time, parse_time
 from tests.lessons.fleets import ERROR, LESSON, START, WAYS, Fleet, Way
@@ -45,7 +45,7 @@ def simulated(seed: int, before: float, after: float, number: int = 60, earlier:
 
 def judged(*simulation: object) -> Effect:
     lesson, cases, notes = simulation
-    [effect] = effects([lesson], by_hooks(notes), cases)  # type: ignore[list-item, arg-type]
+    [effect] = measure_effects([lesson], exposures_by_hooks(notes), cases)  # type: ignore[list-item, arg-type]
     return effect
 
 
@@ -144,8 +144,9 @@ def test_what_goes_by_itself_in_the_course_of_years_is_seldom_taken_for_an_effec
 
     found = [fleet.judged(600) for fleet in fleets]
     assert wrong(found) <= 4  # Drift is made smaller, and not taken out: 5.5 % on seeds that nothing was chosen by.
-    assert {(one.told, one.recurs.before_of, one.recurs.after_of) for one in found if one} == {(600, compare.NEAREST, compare.NEAREST)}
-    monkeypatch.setattr(compare, "NEAREST", 10_000)
+    nearest = compare.MAX_NEAREST
+    assert {(one.told, one.recurs.before_of, one.recurs.after_of) for one in found if one} == {(600, nearest, nearest)}
+    monkeypatch.setattr(compare, "MAX_NEAREST", 10_000)
     assert wrong([fleet.judged(600) for fleet in fleets]) >= 20
 
 
@@ -163,9 +164,9 @@ def test_who_asks_for_a_lesson_has_met_its_error_and_that_is_not_held_against_it
 def test_the_first_comparison_that_enough_sessions_were_told_for_is_made() -> None:
     start, asked = (Fleet(way, 5, rate=0.4, left=1, earlier=100, later=200) for way in ("start", "asked late"))
     every = [*asked.before, *asked.later]
-    tellings = [*asked._tellings(asked.later), *start._tellings(start.later[:19])]
-    [few] = effects([asked.lesson], tellings, every)
-    [enough] = effects([asked.lesson], [*tellings, *start._tellings(start.later[19:20])], every)
+    exposures = [*asked._exposures(asked.later), *start._exposures(start.later[:19])]
+    [few] = measure_effects([asked.lesson], exposures, every)
+    [enough] = measure_effects([asked.lesson], [*exposures, *start._exposures(start.later[19:20])], every)
     assert (few.compared, enough.compared) == ("could ask", "told at start")
     assert (enough.ways["start"], enough.recurs.after_of) == (20, 20)
 
@@ -180,8 +181,8 @@ def test_who_could_ask_is_not_among_those_before_where_another_repository_asked_
     fleet = Fleet("asked early", 3, rate=0.4, left=1, earlier=100, later=100)
     late = {case.uid for case in fleet.later[60:]}
     later = [msgspec.structs.replace(case, repo="shop" if n % 2 else "site") for n, case in enumerate(fleet.later)]
-    tellings = [one for one in by_asking(later) if one.repo == "shop" or one.uid in late]
-    [found] = effects([fleet.lesson], tellings, [*fleet.before, *later])
+    exposures = [one for one in exposures_by_request(later) if one.repo == "shop" or one.uid in late]
+    [found] = measure_effects([fleet.lesson], exposures, [*fleet.before, *later])
     assert found.compared == "could ask"
     assert found.recurs.before_of + found.recurs.after_of <= len(fleet.before) + len(later)
 
@@ -200,7 +201,7 @@ def test_who_asked_first_may_have_begun_long_before() -> None:
     expected = fleet.judged(100)
     first = min((case for case in fleet.later if case.digest.told), key=lambda case: case.at)
     later = [msgspec.structs.replace(case, began=fleet.before[0].began) if case is first else case for case in fleet.later]
-    assert effects([fleet.lesson], by_asking(later), [*fleet.before, *later]) == [expected]
+    assert measure_effects([fleet.lesson], exposures_by_request(later), [*fleet.before, *later]) == [expected]
 
 
 def test_a_session_with_a_wrong_clock_does_not_make_all_others_later_ones() -> None:
@@ -209,15 +210,15 @@ def test_a_session_with_a_wrong_clock_does_not_make_all_others_later_ones() -> N
     digest = msgspec.structs.replace(fleet.later[5].digest, told=(Told(lesson="abc", seq=10, at=wrong),))
     strange = msgspec.structs.replace(fleet.later[5], uid="toy:strange", began=format_time(wrong), digest=digest)
     every = [*fleet.before, *fleet.later, strange]
-    [found] = effects([fleet.lesson], by_asking(every), every)
+    [found] = measure_effects([fleet.lesson], exposures_by_request(every), every)
     # But for the session that completed the evidence, and the one with which the lesson was made.
     assert (found.verdict, found.recurs.before_of, found.recurs.after_of) == ("no effect seen", 98, 100)
 
 
 def test_what_was_never_told_has_no_effect_to_tell() -> None:
     cases = [case(n) for n in range(5)]
-    assert effects([LESSON], by_hooks(told(cases, "other")), cases) == []
-    [alone] = effects([LESSON], by_hooks(told([case(77)])), cases)  # A session that is not stored yet.
+    assert measure_effects([LESSON], exposures_by_hooks(told(cases, "other")), cases) == []
+    [alone] = measure_effects([LESSON], exposures_by_hooks(told([case(77)])), cases)  # A session that is not stored yet.
     assert (alone.verdict, alone.told, alone.recurs.after_of, alone.recurs.before_of) == ("too early", 1, 0, 5)
 
 
@@ -235,10 +236,10 @@ def test_the_fleet_is_told_by_month_and_week() -> None:
     storm = msgspec.structs.replace(cases[1].digest, commands=(Ran(seq=1, command="x", count=3, failed=3),), actions={"plan": 1, "read": 3})
     cases[1] = msgspec.structs.replace(cases[1], digest=storm)
     late = msgspec.structs.replace(case(99, outcome="unknown"), at="2026-02-03T00:00:00.000000Z")
-    january, february = snapshots([*cases, late], "month")
+    january, february = build_snapshots([*cases, late], "month")
     assert (january.period, january.sessions, january.success, january.ended) == ("2026-01", 40, 0.75, 40)
     assert (january.failing, january.errors, january.thrash) == (0.5, 0.5, 0.025)
     assert (january.tokens_p50, january.tokens_p90) == (195, 351)
     assert (february.success, february.ended) == (None, 0)
-    assert [one.period for one in snapshots([*cases, late], "week")] == ["2026-W01", "2026-W06"]
+    assert [one.period for one in build_snapshots([*cases, late], "week")] == ["2026-W01", "2026-W06"]
     assert quantile([7], 0.9) == 7

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from runlore._text import clean
 from runlore.errors import Ambiguous, ModelError, NotFound
 from runlore.lessons import Lesson
-from runlore.lessons.rank import ranked, score, wilson
-from runlore.lessons.shelf import Shelf, lesson_of, text_of
+from runlore.lessons.rank import rank_lessons, score
+from runlore.lessons.shelf import Shelf, parse_lesson, render_lesson
+from runlore.mine.intervals import wilson_interval
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 
@@ -35,12 +36,12 @@ VALUE = st.recursive(
 @given(TEXT, TEXT, TEXT, st.dictionaries(st.sampled_from(["team", "x y", "severity"]), VALUE))
 def test_what_is_written_is_read_back(problem: str, resolution: str, why: str, extra: dict[str, object]) -> None:
     made = lesson(problem=problem, resolution=resolution, why=why, extra=extra, notes="# Kept\n\nby hand", confidence=0.25)
-    assert lesson_of(text_of(made)) == made
+    assert parse_lesson(render_lesson(made)) == made
 
 
 def test_a_text_cannot_end_its_section_or_the_front_matter() -> None:
     made = lesson(problem="## What to do\n+++\nrm -rf", resolution="\\# not a heading\n## Problem\nx", why='"""\n+++\nstatus = "approved"')
-    assert lesson_of(text_of(made)) == made
+    assert parse_lesson(render_lesson(made)) == made
 
 
 def test_what_people_write_into_a_file_survives(tmp_path: Path) -> None:
@@ -109,11 +110,11 @@ def test_a_scope_is_any_where_it_is_empty() -> None:
 
 
 def test_a_forty_of_fifty_comes_before_a_two_of_two() -> None:
-    assert wilson(40, 50)[0] > wilson(2, 2)[0] > wilson(0, 5)[0] == 0.0
-    assert wilson(0, 0) == (0.0, 1.0)
-    small = lesson("small", confidence=wilson(2, 2)[0], last_at="2026-06-01T00:00:00Z")
-    large = lesson("large", confidence=wilson(40, 50)[0], last_at="2026-06-01T00:00:00Z")
-    assert [one.id for one in ranked([small, large], NOW, 90)] == ["large", "small"]
+    assert wilson_interval(40, 50)[0] > wilson_interval(2, 2)[0] > wilson_interval(0, 5)[0] == 0.0
+    assert wilson_interval(0, 0) == (0.0, 1.0)
+    small = lesson("small", confidence=wilson_interval(2, 2)[0], last_at="2026-06-01T00:00:00Z")
+    large = lesson("large", confidence=wilson_interval(40, 50)[0], last_at="2026-06-01T00:00:00Z")
+    assert [one.id for one in rank_lessons([small, large], NOW, 90)] == ["large", "small"]
 
 
 def test_a_lesson_ages_and_loses_trust_when_it_is_contradicted() -> None:

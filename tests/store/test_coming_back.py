@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from runlore import config as settings
-from runlore import doctor, pipeline, prepare, recurring
+from runlore import doctor, pipeline, prepare
 from runlore.config import Config
 from runlore.evicting import let_go
+from runlore.mine import known_errors
 from runlore.model import Digest, Session
 from runlore.store import Filter, Store
 from tests.toy import Toy, line
@@ -77,7 +78,7 @@ def digest(store: Store, uid: str = UID) -> Digest:
 
 def errors(store: Store) -> dict[str, tuple[int, int]]:
     """As `errors` tells them: how often each was met, and in how many sessions."""
-    found = recurring.recurring(store, ALL, datetime.now(UTC), least=1).found
+    found = known_errors.find_recurring(store, ALL, datetime.now(UTC), min_sessions=1).found
     return {one.template: (one.count, one.sessions) for one in found}
 
 

@@ -9,10 +9,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from runlore import config, mining
+from runlore import config
 from runlore._findings import Covers, ErrorSeen, Fix, Moment, Signature, Step
 from runlore.billing import settle
 from runlore.errors import StoreError
+from runlore.mine.cases import mine_store, read_cases
 from runlore.model import USD, Call, Digest
 from runlore.store import Filter, Kept, PriceRow, Store, open_store
 from runlore.store._sql_list import UNCOVERED
@@ -212,7 +213,7 @@ def test_what_an_error_cost_is_asked_of_the_ledger(store: Store, agent: Agent, a
     assert store.spent_on(Filter(cwd="/elsewhere"), ["f1"]) == {}
     another.put(line(id="x", text="another"))
     store.put_digest(digest_of(store, "toy:s2", errors=(error(),)), NOW)
-    found = mining.patterns(store, config.load(), ALL)
+    found = mine_store(store, config.load(), ALL)
     assert [(pattern.type, pattern.usd) for pattern in found] == [("recurring_error", 14.0)]
 
 
@@ -293,4 +294,4 @@ def test_a_case_says_in_which_folder_it_began_where_that_is_one_of_this_machine(
         store.put(msgspec.structs.replace(batch, source=msgspec.structs.replace(batch.source, machine=machine)))
         store.put_digest(digest_of(store, f"toy:{name}"), NOW)
     setting = config.Config(home=tmp_path, store=store.url)
-    assert [(case.uid, case.cwd) for case in mining.cases(store, setting, ALL)] == [("toy:s1", "/work/s1"), ("toy:s2", "")]
+    assert [(case.uid, case.cwd) for case in read_cases(store, setting, ALL)] == [("toy:s1", "/work/s1"), ("toy:s2", "")]

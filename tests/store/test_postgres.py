@@ -24,9 +24,9 @@ from runlore import search as engine
 from runlore.config import Config
 from runlore.errors import RunloreError, StoreError
 from runlore.lending import Stores
+from runlore.mine.known_errors import find_recurring
 from runlore.model import Digest
 from runlore.prepare import Job, Preparer, Setting
-from runlore.recurring import recurring
 from runlore.store import CallFilter, Filter, Store, _postgres_db, _postgres_read, copying, open_store
 from runlore.store._postgres_db import Database, Sending
 from runlore.store._postgres_pool import MOST, _pools
@@ -157,7 +157,9 @@ def test_both_databases_keep_the_same_digests(pair: tuple[Store, Store]) -> None
     assert one == two
     assert sorted(pair[0].errors_seen(every), key=str) == sorted(pair[1].errors_seen(every), key=str)
     now = datetime.now(UTC)
-    assert recurring(pair[0], every, now, least=1, limit=None) == recurring(pair[1], every, now, least=1, limit=None)
+    assert find_recurring(pair[0], every, now, min_sessions=1, limit=None) == find_recurring(
+        pair[1], every, now, min_sessions=1, limit=None
+    )
 
 
 @pytest.mark.parametrize("by", ["agent", "branch", "day", "hour", "model", "project", "session", "subagent", "price_match", "price_name"])

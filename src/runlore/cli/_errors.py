@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from .. import naming
-from ..recurring import KnownFix, Recurring
+from ..mine.known_errors import KnownFix, Recurring
 from ..store import Store
 from ._out import clean, fit, one_line, paint, screen
 from ._words import ago, count

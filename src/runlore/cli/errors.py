@@ -11,8 +11,9 @@ import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from .. import query, recurring
+from .. import query
 from ..errors import NotFound
+from ..mine import known_errors
 from ..store import Filter, Store
 from . import _click as click
 from ._errors import as_data, fix_lines, names_of, when
@@ -33,7 +34,7 @@ LEAST = 56
 @click.pass_context
 def command(ctx: click.Context, chosen: Filter, limit: int, least: int, is_json: bool) -> None:
     with open_store() as (store, _):
-        answer = recurring.recurring(store, chosen, datetime.now(UTC), least=least, limit=limit + skipped())
+        answer = known_errors.find_recurring(store, chosen, datetime.now(UTC), min_sessions=least, limit=limit + skipped())
         if is_json:
             write_json({"total": answer.total, "errors": [as_data(error) for error in answer.found]})
         elif answer.found:
@@ -44,7 +45,7 @@ def command(ctx: click.Context, chosen: Filter, limit: int, least: int, is_json:
             explain_nothing(store, least)
 
 
-def as_lines(store: Store, answer: recurring.Answer) -> Iterator[str]:
+def as_lines(store: Store, answer: known_errors.Answer) -> Iterator[str]:
     """A row for each, and below it the surest fix."""
     errors, names = answer.found, names_of(store, answer.found)
     columns = [

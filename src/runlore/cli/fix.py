@@ -11,8 +11,9 @@ import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from .. import query, recurring
+from .. import query
 from ..errors import NotFound
+from ..mine import known_errors
 from ..store import Filter, Store
 from . import _click as click
 from ._errors import as_data, fix_lines, head, names_of
@@ -36,7 +37,7 @@ def command(ctx: click.Context, error: str, chosen: Filter, limit: int, is_json:
     if not text.strip():
         raise click.BadParameter("there is no text in it", param_hint="ERROR")
     with open_store() as (store, _):
-        answer = recurring.fixes_for(store, text, chosen, datetime.now(UTC), limit=limit + skipped())
+        answer = known_errors.find_fixes(store, text, chosen, datetime.now(UTC), limit=limit + skipped())
         if is_json:
             write_json({"asked": asked_data(answer), "total": answer.total, "errors": [as_data(error) for error in answer.found]})
         elif answer.found:
@@ -52,12 +53,12 @@ def read_pipe() -> str:
     return data[-LARGEST:].decode("utf-8", "replace")
 
 
-def asked_data(answer: recurring.Answer) -> dict[str, str] | None:
+def asked_data(answer: known_errors.Answer) -> dict[str, str] | None:
     asked = answer.asked
     return None if asked is None else {"fingerprint": asked.fingerprint, "kind": asked.kind, "name": asked.name, "template": asked.template}
 
 
-def as_lines(store: Store, answer: recurring.Answer) -> Iterator[str]:
+def as_lines(store: Store, answer: known_errors.Answer) -> Iterator[str]:
     names = names_of(store, answer.found)
     if answer.found[0].likeness < 1:
         yield paint("not seen before; the nearest that were:", "yellow")
@@ -73,7 +74,7 @@ def as_lines(store: Store, answer: recurring.Answer) -> Iterator[str]:
             yield from fix_lines(fix, names[fix.uid], with_diff=True)
 
 
-def explain_nothing(store: Store, answer: recurring.Answer) -> None:
+def explain_nothing(store: Store, answer: known_errors.Answer) -> None:
     if query.is_empty(store):
         raise NotFound(query.EMPTY)
     if answer.asked is None:

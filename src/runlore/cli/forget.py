@@ -8,10 +8,10 @@ from __future__ import annotations
 from contextlib import closing
 from datetime import UTC, datetime
 
-from .. import config, query, teaching
+from .. import config, query
 from .. import store as stores
 from ..errors import NotFound
-from ..lessons import Lesson
+from ..lessons import Lesson, actions
 from ..lessons.shelf import Broken
 from ..store import Filter, SessionLine
 from . import _click as click
@@ -41,7 +41,7 @@ def command(sessions: tuple[str, ...], chosen: Filter, yes: bool, is_json: bool)
         if not is_json and lines:
             echo("\n".join(ls.as_table(store, lines)))
         uids = [line.uid for line in lines]
-        changed, broken = teaching.forget(store, setting, uids, datetime.now(UTC), dry_run=True) if not yes else ([], [])
+        changed, broken = actions.forget(store, setting, uids, datetime.now(UTC), dry_run=True) if not yes else ([], [])
     if yes and lines:
         changed, broken = erase(setting, uids)
     for one in broken if lines else ():
@@ -54,7 +54,7 @@ def erase(setting: config.Config, uids: list[str]) -> tuple[list[Lesson], list[B
     to be forgotten."""
     now = datetime.now(UTC)
     with closing(stores.open_store(setting.store)) as store:
-        found = teaching.forget(store, setting, uids, now)
+        found = actions.forget(store, setting, uids, now)
         store.forget(uids, now)
     return found
 

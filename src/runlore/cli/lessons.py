@@ -16,10 +16,9 @@ from typing import Any
 import msgspec
 
 from .. import config as settings
-from .. import teaching
 from ..budget import tokens
-from ..lessons import Lesson, rank
-from ..lessons.shelf import text_of
+from ..lessons import Lesson, actions, rank
+from ..lessons.shelf import render_lesson
 from . import _click as click
 from ._options import AgentName, as_json, as_json_list, open_store
 from ._out import Column, clean, echo, note, one_line, paint, table, warn, write_json
@@ -57,11 +56,11 @@ def list_(status: str | None, is_all: bool, repo: str | None, is_json: bool) -> 
     With --json an array of lessons (docs/json.md).
     """
     setting = settings.load()
-    lessons, broken = teaching.shelf_of(setting).read()
+    lessons, broken = actions.open_shelf(setting).read()
     for one in broken:
         warn(one_line(f"{one.file} is no lesson: {one.reason}"))
     chosen = [one for one in lessons if (one.status == status if status else is_all or one.status in OPEN) and one.fits(repo=repo)]
-    ranked = sorted(rank.ranked(chosen, datetime.now(UTC), setting.lessons.half_life_days), key=lambda one: one.status != "proposed")
+    ranked = sorted(rank.rank_lessons(chosen, datetime.now(UTC), setting.lessons.half_life_days), key=lambda one: one.status != "proposed")
     if is_json:
         write_json([as_data(one, setting) for one in ranked])
     elif ranked:
@@ -105,11 +104,11 @@ def where(lesson: Lesson) -> str:
 def show(lesson: str, is_json: bool) -> None:
     """Print a lesson as it stands in its file. With --json the lesson."""
     setting = settings.load()
-    found = teaching.shelf_of(setting).get(lesson)
+    found = actions.open_shelf(setting).get(lesson)
     if is_json:
         write_json(as_data(found, setting))
         return
-    echo(clean(text_of(found)).rstrip())
+    echo(clean(render_lesson(found)).rstrip())
     note(paint(told_state(found, setting), "dim", sys.stderr))
 
 
@@ -129,7 +128,7 @@ def as_data(lesson: Lesson, setting: settings.Config) -> dict[str, Any]:
     data["score"] = round(rank.score(lesson, datetime.now(UTC), setting.lessons.half_life_days), 4)
     data["is_told"] = lesson.is_ready(setting.lessons.deliver)
     data["is_doubted"] = lesson.is_doubted
-    data["file"] = str(teaching.shelf_of(setting).folder / f"{lesson.id}.md")
+    data["file"] = str(actions.open_shelf(setting).folder / f"{lesson.id}.md")
     return data
 
 
@@ -143,7 +142,7 @@ def propose(dry_run: bool, is_json: bool) -> None:
     With --json an object: new, changed (ids), lessons.
     """
     with open_store() as (store, setting):
-        made = teaching.propose(store, setting, datetime.now(UTC), dry_run=dry_run)
+        made = actions.propose(store, setting, datetime.now(UTC), dry_run=dry_run)
     new = [one for one in made.changed if one.id in made.new]
     renewed = [one.id for one in made.changed if one.id not in made.new]
     for one in made.broken:
@@ -152,14 +151,14 @@ def propose(dry_run: bool, is_json: bool) -> None:
         write_json({"new": [one.id for one in new], "changed": renewed, "lessons": [as_data(one, setting) for one in made.changed]})
         return
     if new:
-        show_list(rank.ranked(new, datetime.now(UTC), setting.lessons.half_life_days), setting)
+        show_list(rank.rank_lessons(new, datetime.now(UTC), setting.lessons.half_life_days), setting)
     told = f"{count(len(new), 'new proposal')}, {count(len(renewed), 'lesson')} with other evidence"
     note(f"{told}; nothing was written" if dry_run else told)
 
 
 def decided(status: str, lessons: tuple[str, ...], why: str, is_json: bool) -> None:
     setting = settings.load()
-    tell(teaching.decide(setting, lessons, status, datetime.now(UTC), why=why), setting, is_json)
+    tell(actions.decide(setting, lessons, status, datetime.now(UTC), why=why), setting, is_json)
 
 
 def tell(made: list[Lesson], setting: settings.Config, is_json: bool) -> None:
@@ -201,19 +200,19 @@ def edit(lesson: str, problem: str | None, resolution: str | None, is_json: bool
     With --json an array with the lesson.
     """
     setting = settings.load()
-    found = teaching.shelf_of(setting).get(lesson)
+    found = actions.open_shelf(setting).get(lesson)
     given = {name: value for name, value in {"problem": problem, "resolution": resolution, **scope}.items() if value is not None}
     if not given:
-        from ..lessons.shelf import lesson_of
+        from ..lessons.shelf import parse_lesson
 
-        text = click.edit(text_of(found), extension=".md") if sys.stdin.isatty() else None
+        text = click.edit(render_lesson(found), extension=".md") if sys.stdin.isatty() else None
         if text is None:
             note("nothing was changed")
             return
-        changed = lesson_of(text)
+        changed = parse_lesson(text)
     else:
         changed = msgspec.structs.replace(found, **given)
-    tell([teaching.edit(setting, found, changed)], setting, is_json)
+    tell([actions.edit(setting, found, changed)], setting, is_json)
 
 
 @command.command()
@@ -228,10 +227,10 @@ def merge(lesson: str, into: str, is_json: bool) -> None:
     With --json an array of both.
     """
     setting = settings.load()
-    shelf = teaching.shelf_of(setting)
+    shelf = actions.open_shelf(setting)
     if shelf.get(lesson).id == shelf.get(into).id:
         raise click.UsageError("these are the same lesson")
-    tell(list(teaching.merge(setting, lesson, into, datetime.now(UTC))), setting, is_json)
+    tell(list(actions.merge(setting, lesson, into, datetime.now(UTC))), setting, is_json)
 
 
 @command.command()
@@ -248,7 +247,7 @@ def add(problem: str, resolution: str, evidence: tuple[str, ...], error: str, is
     """
     given = {name: value for name, value in scope.items() if value}
     with open_store() as (store, setting):
-        made = teaching.write(store, setting, problem, resolution, evidence, datetime.now(UTC), by="person", error=error, **given)
+        made = actions.write(store, setting, problem, resolution, evidence, datetime.now(UTC), by="person", error=error, **given)
     tell([made], setting, is_json)
 
 
@@ -268,7 +267,7 @@ def render(file: Path, repo: str | None, limit: int, is_removed: bool, yes: bool
     With --json an object: file, changed, dry_run, lessons (ids), diff (lines).
     """
     from .._git import git_remote
-    from ..lessons.render import block, remove, upsert
+    from ..lessons.render import remove, render_block, upsert
 
     setting = settings.load()
     file = Path(os.path.abspath(file))
@@ -277,9 +276,9 @@ def render(file: Path, repo: str | None, limit: int, is_removed: bool, yes: bool
         repo = here
     elif here and not is_removed:
         warn(f"{one_line(str(file))} is in {one_line(here)}, and sessions there will read lessons of {one_line(repo)}")
-    told = [] if is_removed else teaching.redacted(setting, teaching.told_of(setting, datetime.now(UTC), repo=repo)[:limit])
+    told = [] if is_removed else actions.redact_lessons(setting, actions.find_lessons(setting, datetime.now(UTC), repo=repo)[:limit])
 
-    made = block(told)
+    made = render_block(told)
 
     def change(receipt: Any) -> Any:
         return remove(file, receipt) if is_removed else upsert(file, made, receipt)
@@ -298,7 +297,7 @@ def write_block(
     *, unchanged: str,
 ) -> None:  # fmt: skip
     from .. import _settings as files
-    from ..lessons import standing
+    from ..lessons import rendered_files
     from ._integrate import RECEIPTS, Unasked, clean_diff, colored
 
     place, name = setting.home / RECEIPTS, f"lessons {file}"
@@ -308,7 +307,7 @@ def write_block(
     if not is_json and lines:
         echo("\n".join(colored(line) for line in lines))
     if made.is_empty and not dry_run and setting.home.is_dir():
-        standing.look(setting.home, datetime.now(UTC), file)  # Somebody else may have put it there.
+        rendered_files.record_files(setting.home, datetime.now(UTC), file)  # Somebody else may have put it there.
     elif not made.is_empty and not dry_run:
         if not yes:
             if is_json or not (sys.stdin.isatty() and sys.stderr.isatty()):
@@ -319,9 +318,9 @@ def write_block(
         # The receipt first: without it the file could not be restored to the byte.
         if ids and made.receipt:
             files.write_receipts(place, {**others, name: made.receipt})
-        standing.look(setting.home, datetime.now(UTC), file, is_coming=True)
+        rendered_files.record_files(setting.home, datetime.now(UTC), file, is_coming=True)
         files.apply(made)
-        standing.look(setting.home, datetime.now(UTC), file)
+        rendered_files.record_files(setting.home, datetime.now(UTC), file)
         if not ids:
             files.write_receipts(place, others)
     if is_json:

@@ -12,10 +12,12 @@ from typing import Literal
 
 import msgspec
 
-from .. import mining, query, teaching
+from .. import query
 from ..errors import NotFound
+from ..lessons import actions
 from ..lessons.compare import Share
-from ..lessons.measure import Effect, Snapshot, snapshots
+from ..lessons.measure import Effect, Snapshot, build_snapshots
+from ..mine.cases import read_cases
 from ..store import Filter
 from . import _click as click
 from ._options import as_json_list, few_filters, is_paged, no_pager, open_store
@@ -35,9 +37,9 @@ def command(ctx: click.Context, chosen: Filter, by: Literal["week", "month"], is
     with open_store() as (store, setting):
         if query.is_empty(store):
             raise NotFound(query.EMPTY)
-        cases = mining.cases(store, setting, chosen._replace(parents_only=False))
-        found = teaching.effects(setting, cases)
-    fleet = snapshots(cases, by)
+        cases = read_cases(store, setting, chosen._replace(parents_only=False))
+        found = actions.measure_effects(setting, cases)
+    fleet = build_snapshots(cases, by)
     if is_json:
         write_json({"lessons": msgspec.to_builtins(found), "fleet": msgspec.to_builtins(fleet)})
         return

@@ -10,10 +10,11 @@ from typing import Any
 
 import msgspec
 
-from .. import mining, naming, query
+from .. import naming, query
 from ..errors import NotFound
-from ..mine import miners
-from ..mine._cluster import Pattern
+from ..mine import Pattern
+from ..mine.cases import mine_store
+from ..mine.signals import load_miners
 from ..store import Filter
 from . import _click as click
 from ._options import as_json_list, few_filters, is_paged, no_pager, open_store, skipped
@@ -33,14 +34,14 @@ LEAST = 40
 @click.pass_context
 def command(ctx: click.Context, chosen: Filter, types: tuple[str, ...], least: int, limit: int, is_json: bool) -> None:
     if types == ("all",) and not is_json:
-        echo("\n".join(miners()))
+        echo("\n".join(load_miners()))
         return
-    if unknown := sorted(set(types) - miners().keys()):
-        raise click.BadParameter(f"{', '.join(unknown)} is none of {', '.join(miners())}", param_hint="--type")
+    if unknown := sorted(set(types) - load_miners().keys()):
+        raise click.BadParameter(f"{', '.join(unknown)} is none of {', '.join(load_miners())}", param_hint="--type")
     with open_store() as (store, setting):
         if query.is_empty(store):
             raise NotFound(query.EMPTY)
-        found = mining.patterns(store, setting, chosen._replace(parents_only=False), fewest=least)
+        found = mine_store(store, setting, chosen._replace(parents_only=False), min_sessions=least)
         found = [pattern for pattern in found if not types or pattern.type in types]
         shown = found[: limit + skipped()]
         names = {} if is_json else naming.names(store, sorted({query.split_name(one)[0] for pattern in shown for one in examples(pattern)}))

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import msgspec
 
-from .. import query, teaching
+from .. import query
 from ..errors import NotFound
+from ..lessons import actions
 from ..store import Filter
 from . import _click as click
 from ._options import RepoName, as_json, open_store
@@ -33,7 +34,7 @@ def command(days: int, repo: str | None, page: Path | None, is_pack: bool, is_js
     with open_store() as (store, setting):
         if query.is_empty(store):
             raise NotFound(query.EMPTY)
-        made = teaching.look_back(store, setting, days, datetime.now(UTC), chosen=Filter(repo=repo))
+        made = actions.look_back(store, setting, days, datetime.now(UTC), chosen=Filter(repo=repo))
     if not made.sessions:
         note(f"no session that counts as work ended in the last {count(days, 'day')}; --days N looks further back")
     from ..export.retro import html, markdown, pack

@@ -11,7 +11,7 @@ import msgspec
 
 from ..adapters import Facts
 from ..errors import RunloreError, StoreError
-from ..lessons import deliver, standing
+from ..lessons import deliver, rendered_files
 from ..lessons.shelf import Shelf
 from ..model import BLOCK
 from ..store import DAMAGED, Row
@@ -41,7 +41,7 @@ def check_privacy(exam: Exam) -> Iterator[Finding]:
     """What is runlore's is for this user alone, and the key of the redaction is whole."""
     home, store = exam.config.home, os.path.expanduser(exam.store.url)
     key = home / "redact.key"
-    notes = [str(home / name) for name in (deliver.NOTES, standing.NOTES)]
+    notes = [str(home / name) for name in (deliver.FILE_NAME, rendered_files.FILE_NAME)]
     files = [str(home), str(key), *notes, store, *(store + end for end in ("-wal", "-shm", ".lock"))]
     for file in exam.each([file for file in files if os.path.exists(file)]):
         mode = os.stat(file).st_mode & 0o777
@@ -399,7 +399,7 @@ def check_forgotten(exam: Exam) -> Iterator[Finding]:
         if exam.store.rows("select 1 from sessions where uid = ?", (uid,)):
             yield Finding(f"{uid}: was forgotten and is there", (("forget", uid),))
     home = exam.config.home
-    for uid in sorted({note.uid for note in deliver.read(home)} & gone if gone else ()):
+    for uid in sorted({note.uid for note in deliver.read_records(home)} & gone if gone else ()):
         yield Finding(f"{uid}: was forgotten, and notes on what it was told are there", (("told", (str(home), uid)),))
     for lesson in Shelf(home / "lessons").read()[0] if gone else ():
         if any(ref.partition("#")[0] in gone for ref in lesson.evidence):
@@ -413,7 +413,7 @@ def check_lessons(exam: Exam) -> Iterator[Finding]:
     exam.expect(len(known) + len(broken), len(known) + len(broken))
     for one in broken:
         yield Finding(f"{one.file} is no lesson, and is told to nobody: {one.reason}", is_note=True)
-    for file, largest in ((deliver.NOTES, deliver.LARGEST), (standing.NOTES, standing.LARGEST)):
+    for file, largest in ((deliver.FILE_NAME, deliver.MAX_BYTES), (rendered_files.FILE_NAME, rendered_files.MAX_BYTES)):
         if (home / file).is_file() and (home / file).stat().st_size >= largest:
             yield Finding(f"{home / file} is full, and `runlore measure` learns of nothing new; move it away", is_note=True)
     exam.step(len(known) + len(broken))

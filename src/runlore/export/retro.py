@@ -15,7 +15,7 @@ from pathlib import Path
 from .._text import one_line
 from .._words import count
 from ..lessons.measure import Snapshot
-from ..lessons.retro import Better, Retro, SkillSeen, Suggestion
+from ..lessons.retro import Improvement, Retro, SkillResult, Suggestion
 
 # What makes Markdown of a text: a few characters anywhere, underscores at the edge of a word, some at the beginning.
 _MARKS = re.compile(r"([\\`*\[\]<|])|(?<![A-Za-z0-9])(_)|(_)(?![A-Za-z0-9])|^([#>+-])")
@@ -123,11 +123,11 @@ def _seen(one: Suggestion) -> str:
     return f"{one.type.replace('_', ' ')} in {one.sessions} session{'' if one.sessions == 1 else 's'}"
 
 
-def _better_line(one: Better) -> str:
+def _better_line(one: Improvement) -> str:
     return f"{one.what}: {one.before} of {one.before_of} sessions before, {one.now} of {one.now_of} now"
 
 
-def _skill_line(one: SkillSeen) -> str:
+def _skill_line(one: SkillResult) -> str:
     said = f"{one.skill} with {one.model or 'an unnamed model'}: {one.passed} passed, {one.failed} failed"
     more = [f"{one.escalated} went on to another model"] * bool(one.escalated) + [f"{one.unverified} passed unverified"] * bool(
         one.unverified

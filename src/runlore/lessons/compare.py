@@ -1,9 +1,11 @@
-"""Two groups of sessions side by side: what came in how many, and between which bounds the difference is. Pure, and knows no lesson.
+"""Compare how often something happened in two groups of sessions, with bounds of the difference.
 
-Work moves between repositories and agents, in which things differ. So each session of the second group is set beside those of the first
-that are of the same agent and repository, and left out where there are none: these get a weight, and what is left of their number by
-weighing them unequally (Kish) is what the bounds are reckoned with. Where the mix is the same, all weigh the same. And things change by
-themselves in time: of each agent and repository only those nearest to the change are compared.
+Pure, and knows no lesson. Work moves between repositories and agents, in which things differ. So
+each session of the second group is compared with sessions of the first that have the same agent and
+repository, and left out if there are none. The first group is weighted to match. The bounds use the
+effective number of weighted sessions (Kish); if the mix is the same, all weights are equal. Things
+also change with time, so only the sessions nearest to the change count, for each agent and
+repository.
 """
 
 from __future__ import annotations
@@ -14,34 +16,38 @@ from math import sqrt
 import msgspec
 
 from ..mine import Case
-from .rank import wilson
+from ..mine.intervals import wilson_interval
 
-Z = 2.575829
-"""Of 99 %."""
+Z_99 = 2.575829
+"""The normal quantile of a 99 % interval."""
 
-NEAREST = 150
-"""Sessions of an agent in a repository, on either side: enough to see half of an error go, and few enough for little else to change
-(design/2026-11-16-effect.md has what other numbers do)."""
+MAX_NEAREST = 150
+"""Sessions of an agent in a repository that count on either side: enough to see half of an error
+go, and few enough for little else to change. design/2026-11-16-effect.md shows what other numbers
+do."""
 
 Values = Sequence[tuple[Case, float]]
-"""A figure of each session, 1 or 0 for whether something came; in the order of their time."""
+"""A figure for each session in the order of time; 1 or 0 for whether something happened."""
 
 
 class Share(msgspec.Struct, frozen=True, kw_only=True):
-    """In how many of so many sessions, before and after; and between which bounds the difference of the shares is."""
+    """In how many sessions something happened before and after, and bounds of the difference."""
 
     before: int
     before_of: int
     after: int
     after_of: int
     expected: float
-    """The share before, with the agents and repositories of after. The bounds are of the difference to this."""
+    """The share before, weighted to the agents and repositories of after: the bounds refer to it."""
     low: float
     high: float
 
 
 class Mean(msgspec.Struct, frozen=True, kw_only=True):
-    """The same of a figure that every session has; `before` is with the agents and repositories of after."""
+    """The mean of a figure before and after.
+
+    `before` is weighted to the agents and repositories of after.
+    """
 
     before: float
     before_of: int
@@ -51,9 +57,9 @@ class Mean(msgspec.Struct, frozen=True, kw_only=True):
     high: float
 
 
-def share(before: Values, after: Values) -> Share:
-    old, new = _side_by_side(before, after)
-    low, high = difference(old.mean * old.worth, old.worth, new.mean * new.number, new.number)
+def compare_shares(before: Values, after: Values) -> Share:
+    old, new = _match(before, after)
+    low, high = difference(old.mean * old.effective_number, old.effective_number, new.mean * new.number, new.number)
     return Share(
         before=round(old.total),
         before_of=old.number,
@@ -65,9 +71,10 @@ def share(before: Values, after: Values) -> Share:
     )
 
 
-def mean(before: Values, after: Values) -> Mean:
-    old, new = _side_by_side(before, after)
-    change, spread = new.mean - old.mean, Z * sqrt(old.variance / max(1.0, old.worth) + new.variance / max(1, new.number))
+def compare_means(before: Values, after: Values) -> Mean:
+    old, new = _match(before, after)
+    change = new.mean - old.mean
+    spread = Z_99 * sqrt(old.variance / max(1.0, old.effective_number) + new.variance / max(1, new.number))
     return Mean(
         before=round(old.mean, 4),
         before_of=old.number,
@@ -78,19 +85,25 @@ def mean(before: Values, after: Values) -> Mean:
     )
 
 
-def difference(before: float, before_of: float, after: float, after_of: float, z: float = Z) -> tuple[float, float]:
-    """The bounds of how much the share has changed (Newcombe, from two Wilson intervals). Where nothing is known, anything."""
+def difference(before: float, before_of: float, after: float, after_of: float, z: float = Z_99) -> tuple[float, float]:
+    """Return the bounds of the change of a share (Newcombe, from two Wilson intervals).
+
+    Without observations on one side, they are -1 and 1.
+    """
     if not before_of or not after_of:
         return -1.0, 1.0
     old, new = before / before_of, after / after_of
-    old_low, old_high = wilson(before, before_of, z)
-    new_low, new_high = wilson(after, after_of, z)
+    old_low, old_high = wilson_interval(before, before_of, z)
+    new_low, new_high = wilson_interval(after, after_of, z)
     change = new - old
     return change - sqrt((new - new_low) ** 2 + (old_high - old) ** 2), change + sqrt((new_high - new) ** 2 + (old - old_low) ** 2)
 
 
 class _Cell:
-    """The figures of an agent in a repository, added up: there may be ten thousand sessions, and they are looked at for each lesson."""
+    """The sums of an agent's sessions in a repository.
+
+    Sums, because every lesson goes over all sessions.
+    """
 
     __slots__ = ("number", "squares", "total", "weight")
 
@@ -99,24 +112,26 @@ class _Cell:
 
 
 class _Group:
-    """Cells, each with its weight."""
+    """The figures of several cells, each with its weight."""
 
     def __init__(self, cells: Iterable[_Cell]) -> None:
         cells = [cell for cell in cells if cell.weight]
         weight = sum(cell.weight * cell.number for cell in cells)
         squares = sum(cell.weight * cell.squares for cell in cells)
         self.number, self.total = sum(cell.number for cell in cells), sum(cell.total for cell in cells)
-        self.worth = weight**2 / sum(cell.weight**2 * cell.number for cell in cells) if cells else 0.0
-        """As how many that weigh the same these count."""
+        self.effective_number = weight**2 / sum(cell.weight**2 * cell.number for cell in cells) if cells else 0.0
+        """The number of equally weighted sessions that would say as much."""
         self.mean = sum(cell.weight * cell.total for cell in cells) / weight if cells else 0.0
-        around = max(0.0, squares / weight - self.mean**2) if cells else 0.0
-        self.variance = around * self.worth / (self.worth - 1) if self.worth > 1 else 0.0
+        spread = max(0.0, squares / weight - self.mean**2) if cells else 0.0
+        self.variance = spread * self.effective_number / (self.effective_number - 1) if self.effective_number > 1 else 0.0
 
 
-def _side_by_side(before: Values, after: Values) -> tuple[_Group, _Group]:
-    """The figures before that others are compared with, weighted; and those after that there is something to compare with. As long as
-    there is nothing on one side, all of the other."""
-    old, new = _cells(reversed(before)), _cells(after)
+def _match(before: Values, after: Values) -> tuple[_Group, _Group]:
+    """Return the sessions before, weighted, and those after that can be compared with them.
+
+    If there are none on one side, all of the other are returned.
+    """
+    old, new = _sum_nearest(reversed(before)), _sum_nearest(after)
     for place, cell in new.items():
         if place in old:
             old[place].weight = cell.number / old[place].number
@@ -126,14 +141,14 @@ def _side_by_side(before: Values, after: Values) -> tuple[_Group, _Group]:
     return _Group(old.values()), _Group(new.values())
 
 
-def _cells(values: Iterable[tuple[Case, float]]) -> dict[tuple[str, str | None], _Cell]:
-    """The first of them."""
-    found: dict[tuple[str, str | None], _Cell] = {}
+def _sum_nearest(values: Iterable[tuple[Case, float]]) -> dict[tuple[str, str | None], _Cell]:
+    """Sum up the first sessions of each agent and repository."""
+    cells: dict[tuple[str, str | None], _Cell] = {}
     for case, value in values:
-        cell = found.get(key := (case.agent, case.repo)) or found.setdefault(key, _Cell())
-        if cell.number == NEAREST:
+        cell = cells.get(key := (case.agent, case.repo)) or cells.setdefault(key, _Cell())
+        if cell.number == MAX_NEAREST:
             continue
         cell.number += 1
         cell.total += value
         cell.squares += value * value
-    return found
+    return cells

@@ -1,7 +1,7 @@
-"""From drafts to proposals, and what becomes of them. Pure: what is known goes in, what has changed comes out.
+"""Turn drafts into proposals, and keep lessons up to date. Pure: returns what has changed.
 
-A decision is kept: what was approved keeps its words, what was rejected stays so until there is more evidence, and better advice is
-proposed as the successor of what is there.
+Decisions are kept. An approved lesson keeps its words, a rejected one stays rejected until there is
+more evidence, and better advice is proposed as the successor of what is there.
 """
 
 from __future__ import annotations
@@ -12,88 +12,111 @@ from datetime import datetime
 import msgspec
 
 from .._text import clean, one_line
-from ..mine import Case
-from ..mine._cluster import SIMILAR, Pattern, alike
-from ..mine.correction import words_of
+from ..mine import Case, Pattern
+from ..mine.drafts import MAX_EVIDENCE, hash_id
+from ..mine.ends import End
+from ..mine.signals.correction import KIND as CORRECTION
+from ..mine.signals.correction import find_topic_words
+from ..mine.similarity import MIN_SIMILARITY, word_similarity
 from ..model import format_time
-from . import EVIDENCE, Lesson
-from .drafts import End, Gate, drafts, hashed
+from . import Lesson
+from .drafts import Gate, draft_lessons
 
 replace = msgspec.structs.replace
 
 
 def propose(patterns: Iterable[Pattern], cases: Mapping[str, Case], known: Sequence[Lesson], gate: Gate, now: datetime) -> list[Lesson]:
-    """The lessons that are new, or of which something has changed."""
+    """Return the lessons that are new or have changed."""
     at = format_time(now)
     by_id = {lesson.id: lesson for lesson in known}
     current = dict(by_id)
-    every = list(drafts(patterns, cases, gate))
-    made_now = [draft for draft, _, _ in every if draft]
-    for draft, subject, ends in every:
-        if draft is not None:
-            old = by_id.get(draft.id) or _same_words(draft, known)
-            made = [_renewed(old, _with_merged(draft, old, made_now, by_id))] if old else _proposed(draft, known, at, gate)
-            current.update((one.id, one) for one in made)
-        for lesson in current.values() if subject else ():
-            if lesson.subject == subject and lesson.status == "approved":
-                keys = {lesson.key, *(by_id[name].key for name in lesson.merged if name in by_id)} - {""}
-                current[lesson.id] = _recounted(lesson, keys, ends)
+    drafted = list(draft_lessons(patterns, cases, gate))
+    drafts = [one.lesson for one in drafted if one.lesson]
+    for one in drafted:
+        if one.lesson is not None:
+            changed = _add_draft(one.lesson, drafts, known, by_id, at, gate)
+            current.update((lesson.id, lesson) for lesson in changed)
+        for lesson in current.values() if one.subject else ():
+            if lesson.subject == one.subject and lesson.status == "approved":
+                current[lesson.id] = _count_outcomes(lesson, by_id, one.ends)
     return [lesson for name, lesson in current.items() if lesson != by_id.get(name)]
 
 
-def _proposed(draft: Lesson, known: Sequence[Lesson], at: str, gate: Gate) -> list[Lesson]:
-    """A new proposal, and those that it takes the place of; nothing when there is better advice already."""
+def _add_draft(
+    draft: Lesson, drafts: Sequence[Lesson], known: Sequence[Lesson], by_id: Mapping[str, Lesson], at: str, gate: Gate
+) -> list[Lesson]:
+    """Return what a draft adds or changes."""
+    old = by_id.get(draft.id) or _find_same_correction(draft, known)
+    if old is None:
+        return _propose_new(draft, known, at, gate)
+    return [_renew(old, _with_merged_evidence(draft, old, drafts, by_id))]
+
+
+def _propose_new(draft: Lesson, known: Sequence[Lesson], at: str, gate: Gate) -> list[Lesson]:
+    """Return a new proposal and those it replaces, or nothing if there is better advice already."""
     rivals = [one for one in known if one.subject and one.subject == draft.subject and one.status in ("approved", "proposed")]
     if any(one.confidence >= draft.confidence and not one.is_doubted for one in rivals):
         return []
     approved = next((one.id for one in rivals if one.status == "approved"), "")
-    made = replace(draft, made_at=at, supersedes=approved)
-    # Nobody looks at what is approved by itself: so the resolution, too, must have been seen more than once.
+    proposal = replace(draft, made_at=at, supersedes=approved)
+    # Nobody reads what is approved automatically, so the resolution itself must have helped more
+    # than once.
     if gate.auto and not approved and draft.sessions >= gate.deliver and draft.helped >= gate.propose:
-        made = replace(made, status="approved", decided_at=at, decided_by="config")
+        proposal = replace(proposal, status="approved", decided_at=at, decided_by="config")
     undecided = [one for one in rivals if one.status == "proposed" and not one.edited]
-    return [made, *(replace(one, status="superseded", superseded_by=made.id) for one in undecided)]
+    return [proposal, *(replace(one, status="superseded", superseded_by=proposal.id) for one in undecided)]
 
 
-def _renewed(old: Lesson, draft: Lesson) -> Lesson:
-    """With the evidence of today. A decision stays, but that what was rejected is proposed again when more sessions show it."""
-    counted = {name: getattr(draft, name) for name in ("evidence", "signals", "sessions", "helped", "confidence", "last_at")}
+def _renew(old: Lesson, draft: Lesson) -> Lesson:
+    """Return a lesson with today's evidence.
+
+    A rejected one is proposed again if more sessions show it.
+    """
+    counts = {name: getattr(draft, name) for name in ("evidence", "signals", "sessions", "helped", "confidence", "last_at")}
     if old.status == "rejected" and draft.sessions > old.sessions:
-        return replace(old, status="proposed", **counted)
+        return replace(old, status="proposed", **counts)
     if old.status == "proposed":
         words = {} if old.edited else {name: getattr(draft, name) for name in ("problem", "resolution", "repo", "agent", "tool")}
-        return replace(old, **counted, **words)
-    return replace(old, **counted) if old.status == "approved" else old
+        return replace(old, **counts, **words)
+    return replace(old, **counts) if old.status == "approved" else old
 
 
-def _same_words(draft: Lesson, known: Iterable[Lesson]) -> Lesson | None:
-    """The lesson of a correction whose words have shifted: most of what it rests on, or of what it says, is the same."""
-    if draft.kind != "correction":
+def _find_same_correction(draft: Lesson, known: Iterable[Lesson]) -> Lesson | None:
+    """Return the lesson on the same correction, if its words have changed since.
+
+    It is the same if most of the sessions it rests on, or most of its words, are the same.
+    """
+    if draft.kind != CORRECTION:
         return None
-    mine, words = {ref.partition("#")[0] for ref in draft.evidence}, words_of(draft.resolution)
+    sessions, words = _cited_uids(draft), find_topic_words(draft.resolution)
     for one in known:
-        if one.kind == "correction":
-            rests, says = {ref.partition("#")[0] for ref in one.evidence}, words_of(one.resolution)
-            if 2 * len(mine & rests) >= len(mine) or (words and alike(words, says) >= SIMILAR):
+        if one.kind == CORRECTION:
+            other_words = find_topic_words(one.resolution)
+            is_same_evidence = 2 * len(sessions & _cited_uids(one)) >= len(sessions)
+            if is_same_evidence or (words and word_similarity(words, other_words) >= MIN_SIMILARITY):
                 return one
     return None
 
 
-def _with_merged(draft: Lesson, old: Lesson, drafts: Sequence[Lesson], known: Mapping[str, Lesson]) -> Lesson:
-    """With the evidence of the lessons that were merged into this one, as it is today."""
+def _with_merged_evidence(draft: Lesson, old: Lesson, drafts: Sequence[Lesson], known: Mapping[str, Lesson]) -> Lesson:
+    """Return a draft with today's evidence of the lessons that were merged into the old one."""
     for other in (known[name] for name in old.merged if name in known):
-        draft = _joined(draft_of(other, drafts) or other, draft)
+        draft = _join_evidence(find_draft(other, drafts) or other, draft)
     return draft
 
 
-def draft_of(lesson: Lesson, drafts: Iterable[Lesson]) -> Lesson | None:
-    """The draft of today that a lesson would be made from."""
-    return next((one for one in drafts if one.id == lesson.id or _same_words(one, [lesson])), None)
+def find_draft(lesson: Lesson, drafts: Iterable[Lesson]) -> Lesson | None:
+    """Return today's draft of a lesson."""
+    return next((one for one in drafts if one.id == lesson.id or _find_same_correction(one, [lesson])), None)
 
 
-def _recounted(lesson: Lesson, keys: set[str], ends: Sequence[End]) -> Lesson:
-    """With how sessions went since the decision. Of one in a person's own words nobody can say which sessions did what it says; nor of a
-    session that got over the error for a reason that is not known."""
+def _count_outcomes(lesson: Lesson, by_id: Mapping[str, Lesson], ends: Sequence[End]) -> Lesson:
+    """Return a lesson with how sessions went since the decision.
+
+    If a person wrote the resolution, it has no key, and nobody can say which sessions followed it.
+    Sessions that got over the problem for an unknown reason do not count.
+    """
+    keys = {lesson.key, *(by_id[name].key for name in lesson.merged if name in by_id)} - {""}
     if not keys:
         return replace(lesson, kept=0, broken=0)
     since = [end for end in ends if end.at > (lesson.decided_at or lesson.made_at)]
@@ -102,15 +125,16 @@ def _recounted(lesson: Lesson, keys: set[str], ends: Sequence[End]) -> Lesson:
     return replace(lesson, kept=len(kept), broken=len(broken))
 
 
-# ── decisions ────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── decisions ────────────────────────────────────────────────────────────────────────────────────
 def decide(lesson: Lesson, status: str, now: datetime, *, by: str = "person", why: str = "") -> Lesson:
     return replace(lesson, status=status, decided_at=format_time(now), decided_by=by, why=why)
 
 
-def merged(one: Lesson, into: Lesson, now: datetime) -> tuple[Lesson, Lesson]:
-    """Two that say the same: the first gives its evidence to the second, and is superseded by it."""
-    kept = replace(
-        _joined(one, into),
+def merge(one: Lesson, into: Lesson, now: datetime) -> tuple[Lesson, Lesson]:
+    """Merge two lessons that say the same: the first gives its evidence to the second, which
+    supersedes it."""
+    merged = replace(
+        _join_evidence(one, into),
         merged=tuple(dict.fromkeys((*into.merged, one.id, *one.merged))),
         repo=into.repo if into.repo == one.repo else "",
         agent=into.agent if into.agent == one.agent else "",
@@ -118,35 +142,42 @@ def merged(one: Lesson, into: Lesson, now: datetime) -> tuple[Lesson, Lesson]:
         tool=into.tool if into.tool == one.tool else "",
         fingerprint=into.fingerprint or one.fingerprint,
     )
-    return replace(decide(one, "superseded", now), superseded_by=into.id), kept
+    return replace(decide(one, "superseded", now), superseded_by=into.id), merged
 
 
-def _joined(one: Lesson, into: Lesson) -> Lesson:
-    """The second, with the evidence of both."""
+def _join_evidence(one: Lesson, into: Lesson) -> Lesson:
+    """Return the second lesson with the evidence of both."""
     evidence = tuple(dict.fromkeys((*into.evidence, *one.evidence)))
-    sessions = len({ref.partition("#")[0] for ref in evidence})
     return replace(
         into,
-        evidence=evidence[:EVIDENCE],
+        evidence=evidence[:MAX_EVIDENCE],
         signals=into.signals + one.signals,
-        sessions=max(into.sessions, one.sessions, sessions),
+        sessions=max(into.sessions, one.sessions, len({uid_of(ref) for ref in evidence})),
         helped=max(into.helped, one.helped),
         last_at=max(into.last_at, one.last_at),
     )
 
 
-def written(problem: str, resolution: str, evidence: Sequence[str], now: datetime, **fields: str) -> Lesson:
-    """A lesson by hand, which still has to be approved."""
+def write_lesson(problem: str, resolution: str, evidence: Sequence[str], now: datetime, **fields: str) -> Lesson:
+    """Return a lesson written by hand, which still has to be approved."""
     at = format_time(now)
-    sessions = len({ref.partition("#")[0] for ref in evidence})
     return Lesson(
-        id=hashed(problem, resolution, *fields.values()),
+        id=hash_id(problem, resolution, *fields.values()),
         problem=one_line(problem),
         resolution=clean(resolution).strip(),
-        evidence=tuple(dict.fromkeys(evidence))[:EVIDENCE],
+        evidence=tuple(dict.fromkeys(evidence))[:MAX_EVIDENCE],
         signals=len(evidence),
-        sessions=sessions,
+        sessions=len({uid_of(ref) for ref in evidence}),
         made_at=at,
         last_at=at,
         **fields,  # type: ignore[arg-type] # Names of fields that are texts.
     )
+
+
+def _cited_uids(lesson: Lesson) -> set[str]:
+    return {uid_of(ref) for ref in lesson.evidence}
+
+
+def uid_of(ref: str) -> str:
+    """Return the session of a reference, which is written uid#seq."""
+    return ref.partition("#")[0]

@@ -1,6 +1,8 @@
-"""What an agent is told at the start of a session and when a tool fails, and a note of it, so that its effect can be measured.
+"""Choose the lessons that a hook shows to an agent, and record that, so that their effect can be
+measured.
 
-Hooks are in a hurry: no store is asked here, and little is imported. The note is a file of lines that is only appended to.
+An agent waits for its hooks: no store is opened here, and little is imported. The record is a file
+of lines that is only appended to.
 """
 
 from __future__ import annotations
@@ -16,21 +18,22 @@ import msgspec
 from .._text import OWN, one_line, untagged
 from ..budget import tokens
 from ..config import Lessons
-from . import Lesson, _notes
-from .rank import ranked
+from . import Lesson, _records
+from .rank import rank_lessons
 from .shelf import Shelf
 
-NOTES = "delivered.jsonl"
+FILE_NAME = "delivered.jsonl"
 """In runlore's home."""
-LARGEST = 64 << 20
-"""Of the notes, in bytes: a hundred thousand sessions. What is older than a year says little about today, and may be deleted."""
-TAIL = 64 << 10
-"""Of the notes, looked at to see what this session was told already."""
-PROBLEM, RESOLUTION, SCOPE = 160, 400, 80
+MAX_BYTES = 64 << 20
+"""Records of about a hundred thousand sessions. What is older than a year says little and may be
+deleted."""
+TAIL_BYTES = 64 << 10
+"""The end of the records, in which a session's own are looked for."""
+MAX_PROBLEM_CHARS, MAX_RESOLUTION_CHARS, MAX_SCOPE_CHARS = 160, 400, 80
 
 
 class Delivered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """That a session was told something."""
+    """What a hook showed to a session."""
 
     at: str
     agent: str
@@ -49,7 +52,7 @@ class Delivered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """Where lessons are asked for. Which tool and file it is about is known when one has failed."""
+    """Where lessons are asked for. The tool and the file are known when a call has failed."""
 
     agent: str
     repo: str | None
@@ -57,63 +60,74 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     path: str | None = None
 
 
-def chosen(
-    folder: Path, now: datetime, wanted: Lessons, place: Place, *, fingerprint: str = "", command: str = ""
-) -> list[Lesson]:  # fmt: skip
-    """The lessons that may be told there, the best first: at a start those that fit the repository, at a failure those on this error, or on
-    this command."""
-    said = [json.dumps(text, ensure_ascii=False)[1:-1].encode() for text in (fingerprint, command) if text]  # As it stands in a file.
-    found, _ = Shelf(folder).read(lambda data: b"approved" in data and (not said or any(text in data for text in said)))
-    there = [
+def choose_lessons(
+    folder: Path, now: datetime, settings: Lessons, place: Place, *, fingerprint: str = "", command: str = ""
+) -> list[Lesson]:
+    """Return the lessons that may be shown there, best first.
+
+    Given an error or the head of a command that failed, returns those on it; else all that fit the
+    place.
+    """
+    # Files without these texts, as JSON writes them, need not be parsed.
+    needles = [json.dumps(text, ensure_ascii=False)[1:-1].encode() for text in (fingerprint, command) if text]
+    lessons, _ = Shelf(folder).read(lambda data: b"approved" in data and (not needles or any(text in data for text in needles)))
+    fitting = [
         one
-        for one in found
-        if one.is_ready(wanted.deliver) and one.fits(agent=place.agent, repo=place.repo or "", path=place.path, tool=place.tool)
+        for one in lessons
+        if one.is_ready(settings.deliver) and one.fits(agent=place.agent, repo=place.repo or "", path=place.path, tool=place.tool)
     ]
-    return ranked([one for one in there if _is_about(one, fingerprint, command)], now, wanted.half_life_days)
+    return rank_lessons([one for one in fitting if _is_about(one, fingerprint, command)], now, settings.half_life_days)
 
 
 def _is_about(lesson: Lesson, fingerprint: str, command: str) -> bool:
-    """Asked about nothing, every lesson is meant."""
+    """Return True for a lesson on this error or command; for every lesson if neither is given."""
     if not (fingerprint or command):
         return True
     return bool(fingerprint and lesson.fingerprint == fingerprint) or bool(command and lesson.kind == "retries" and lesson.about == command)
 
 
-def text_of(lessons: list[Lesson], most: int, max_tokens: int) -> tuple[str, list[Lesson]]:
-    """What is said of as many of them as have room, with what it costs, and which they are. Each is quoted: it is data."""
-    while lessons := lessons[:most]:
-        lines = [f"- {quoted(one.problem, PROBLEM)}{_where(one)}: {quoted(one.resolution, RESOLUTION)} [{one.id}]" for one in lessons]
-        # The figure is in the line that it counts: three digits are reckoned with.
-        cost = tokens("\n".join([_head(len(lessons), 888), *lines]))
+def render_lessons(lessons: list[Lesson], limit: int, max_tokens: int) -> tuple[str, list[Lesson]]:
+    """Return the text that shows as many of the lessons as fit, and which these are.
+
+    Each is quoted as data.
+    """
+    while lessons := lessons[:limit]:
+        lines = [
+            f"- {quote(one.problem, MAX_PROBLEM_CHARS)}{_render_scope(one)}: {quote(one.resolution, MAX_RESOLUTION_CHARS)} [{one.id}]"
+            for one in lessons
+        ]
+        # The heading states its own cost: three digits are reserved for that.
+        cost = tokens("\n".join([_render_heading(len(lessons), 888), *lines]))
         if cost <= max_tokens:
-            return "\n".join([_head(len(lessons), cost), *lines]), lessons
-        most = len(lessons) - 1
+            return "\n".join([_render_heading(len(lessons), cost), *lines]), lessons
+        limit = len(lessons) - 1
     return "", []
 
 
-def _where(lesson: Lesson) -> str:
-    """What a session that has just begun cannot know of itself."""
+def _render_scope(lesson: Lesson) -> str:
+    """Return the part of the scope that is unknown when a session starts."""
     scope = [scope for scope in (lesson.path, lesson.tool) if scope]
-    return f" (only for {quoted(', '.join(scope), SCOPE)})" if scope else ""
+    return f" (only for {quote(', '.join(scope), MAX_SCOPE_CHARS)})" if scope else ""
 
 
-def _head(number: int, cost: int) -> str:
-    many = "1 lesson" if number == 1 else f"{number} lessons"
-    return f"{OWN} {many} from earlier sessions, approved by the user (about {cost} tokens):"
+def _render_heading(number: int, cost: int) -> str:
+    lessons = "1 lesson" if number == 1 else f"{number} lessons"
+    return f"{OWN} {lessons} from earlier sessions, approved by the user (about {cost} tokens):"
 
 
-def quoted(text: str, most: int) -> str:
-    """In quotes and on one line, cut, and with nothing inside that a reader might take for their end or for a tag."""
+def quote(text: str, max_chars: int) -> str:
+    """Return a text in quotes on one line, cut, with nothing in it that looks like their end or a
+    tag."""
     line = untagged("".join(char if char.isprintable() else " " for char in one_line(text.replace("\n", " ⏎ ")))).replace('"', "'")
-    return f'"{line}"' if len(line) <= most else f'"{line[: most - 1]}…"'
+    return f'"{line}"' if len(line) <= max_chars else f'"{line[: max_chars - 1]}…"'
 
 
-# ── what was told ────────────────────────────────────────────────────────────────────────────────────────────────────
-def note(
+# ── records ──────────────────────────────────────────────────────────────────────────────────────
+def record_delivery(
     home: Path, text: str, now: datetime, *, agent: str, session: str, repo: str, lessons: tuple[str, ...] = (), fingerprint: str = ""
-) -> None:  # fmt: skip
-    """What is about an error was told when a tool failed."""
-    told = Delivered(
+) -> None:
+    """Record what a session was shown. With a fingerprint, it was shown when a tool failed."""
+    delivered = Delivered(
         at=now.isoformat(),
         agent=agent,
         session=session,
@@ -123,36 +137,41 @@ def note(
         repo=repo,
         tokens=tokens(text),
     )
-    _notes.append(home / NOTES, told, LARGEST)
+    _records.append_record(home / FILE_NAME, delivered, MAX_BYTES)
 
 
-def is_told(home: Path, agent: str, session: str, fingerprint: str) -> bool:
-    """Whether this session was told of this error just before: once is enough."""
-    return any((one.agent, one.session, one.fingerprint) == (agent, session, fingerprint) for one in _lines(home, TAIL))
+def was_delivered(home: Path, agent: str, session: str, fingerprint: str) -> bool:
+    """Return True if this session was shown something on this error recently: once is enough."""
+    records = _read(home, TAIL_BYTES)
+    return any((one.agent, one.session, one.fingerprint) == (agent, session, fingerprint) for one in records)
 
 
-def read(home: Path) -> list[Delivered]:
-    """All notes. A line that is damaged costs itself."""
-    return [note for note in _lines(home, LARGEST * 2) if _notes.is_time(note.at)]
+def read_records(home: Path) -> list[Delivered]:
+    """Return all records that can be read."""
+    return [record for record in _read(home, MAX_BYTES * 2) if _records.is_time(record.at)]
 
 
 def forget(home: Path, uids: Container[str]) -> None:
-    """Blanks the notes on these sessions, each where it stands: hooks go on appending, and a file written anew would lose their lines."""
+    """Overwrite the records of these sessions with blanks.
+
+    They are overwritten in place, because hooks go on appending: a new file would lose their lines.
+    """
     try:
-        with open(home / NOTES, "r+b") as file:
-            place = 0
-            for line in file.read(LARGEST * 2).split(b"\n"):
-                note = _notes.decoded(line, _decoder())
-                if note and note.uid in uids:
-                    file.seek(place)
+        with open(home / FILE_NAME, "r+b") as file:
+            offset = 0
+            for line in file.read(MAX_BYTES * 2).split(b"\n"):
+                record = _records.decode_record(line, _decoder())
+                if record and record.uid in uids:
+                    file.seek(offset)
                     file.write(b" " * len(line))
-                place += len(line) + 1
+                offset += len(line) + 1
     except FileNotFoundError:
         return
 
 
-def _lines(home: Path, most: int) -> list[Delivered]:
-    return [note for line in _notes.lines(home / NOTES, most) if (note := _notes.decoded(line, _decoder()))]
+def _read(home: Path, max_bytes: int) -> list[Delivered]:
+    lines = _records.read_lines(home / FILE_NAME, max_bytes)
+    return [record for line in lines if (record := _records.decode_record(line, _decoder()))]
 
 
 @cache

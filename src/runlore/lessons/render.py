@@ -1,7 +1,8 @@
-"""Lessons as a block in a file that agents read (AGENTS.md and the like): put in, brought up to date, and taken out to the byte.
+"""Lessons as a block in a file that agents read, such as AGENTS.md: add, update and remove it.
 
-The block stands between two marks. What was put in is kept as text (a `Receipt` of `_settings`), so taking exactly that out gives the
-file as it was; where somebody has changed it since, what stands between the marks goes. Nothing is written here.
+The block is enclosed in two marks. What was added is kept as text (a `Receipt` of `_settings`), so
+that removing it restores the file to the byte. If somebody has changed the block since, everything
+between the marks is removed. Nothing is written here: the functions return a `Change`.
 """
 
 from __future__ import annotations
@@ -17,72 +18,81 @@ from . import Lesson
 
 BEGIN = "<!-- runlore lessons: begin (`runlore lessons render` writes this; changes between the marks are lost) -->"
 END = "<!-- runlore lessons: end -->"
-PROBLEM, RESOLUTION = 300, 600
-"""Characters: every session of every agent reads it."""
-_TOLD = re.compile(r"^- .* \[([a-z0-9][a-z0-9-]{0,63})\]\r?$", re.MULTILINE)
+MAX_PROBLEM_CHARS, MAX_RESOLUTION_CHARS = 300, 600
+"""Every session of every agent reads the block, so it has to be short."""
+_LESSON = re.compile(r"^- .* \[([a-z0-9][a-z0-9-]{0,63})\]\r?$", re.MULTILINE)
 _BLOCK = re.compile(r"<!-- runlore lessons: begin.*?<!-- runlore lessons: end -->", re.DOTALL)
 
 
-def block(lessons: Sequence[Lesson]) -> str:
-    """Without lessons there is none."""
+def render_block(lessons: Sequence[Lesson]) -> str:
+    """Return the block; an empty text without lessons."""
     if not lessons:
         return ""
     lines = [BEGIN, "## Lessons from earlier sessions", ""]
     for lesson in lessons:
         where = ", ".join(scope for scope in (lesson.path, lesson.tool, lesson.agent) if scope)
-        said = _plain(lesson.problem, PROBLEM), f" ({_plain(where, PROBLEM)})" if where else "", _plain(lesson.resolution, RESOLUTION)
-        lines.append(f"- {said[0]}{said[1]}: {said[2]} [{lesson.id}]")
+        problem, resolution = _plain_text(lesson.problem, MAX_PROBLEM_CHARS), _plain_text(lesson.resolution, MAX_RESOLUTION_CHARS)
+        scope = f" ({_plain_text(where, MAX_PROBLEM_CHARS)})" if where else ""
+        lines.append(f"- {problem}{scope}: {resolution} [{lesson.id}]")
     return "\n".join([*lines, END])
 
 
-def _plain(text: str, most: int) -> str:
-    """On one line, cut, and with nothing in it that is a tag or a comment: the marks are ours, and `<path>` would not be seen."""
+def _plain_text(text: str, max_chars: int) -> str:
+    """Return a text on one line, cut, without tags and comments.
+
+    The marks are comments, and Markdown would hide `<path>`.
+    """
     line = untagged(one_line(text.replace("\n", " "))).strip()
-    return line if len(line) <= most else f"{line[: most - 1]}…"
+    return line if len(line) <= max_chars else f"{line[: max_chars - 1]}…"
 
 
-def block_in(text: str) -> str:
-    """What stands between the marks, with them; nothing where there are none."""
-    return "\n".join(found.group() for found in _BLOCK.finditer(text))
+def find_block(text: str) -> str:
+    """Return the block of a file with its marks; an empty text if there is none."""
+    return "\n".join(match.group() for match in _BLOCK.finditer(text))
 
 
-def lessons_in(text: str) -> tuple[str, ...]:
-    """The ids of the lessons in the block of a file."""
-    return tuple(dict.fromkeys(_TOLD.findall(block_in(text))))
+def find_lesson_ids(text: str) -> tuple[str, ...]:
+    """Return the ids of the lessons in the block of a file."""
+    return tuple(dict.fromkeys(_LESSON.findall(find_block(text))))
 
 
-def upsert(file: Path, made: str, receipt: Receipt | None) -> Change:
-    """The file with this block in place of the one that is there, or at its end; without one when there are no lessons."""
+def upsert(file: Path, block: str, receipt: Receipt | None) -> Change:
+    """Return the change that replaces the block of a file, or adds it at the end.
+
+    An empty block removes the one that is there.
+    """
     before, text = read_text(file)
     line_end = "\r\n" if "\r\n" in text else "\n"
-    made = made.replace("\n", line_end)
-    if not made:
+    block = block.replace("\n", line_end)
+    if not block:
         return remove(file, receipt)
-    found = _found(file, text)
-    if found is not None:
-        after = text[: found.start()] + made + text[found.end() :]
-        pieces = [piece.replace(found.group(), made) for piece in receipt.pieces] if receipt else []
-        kept = Receipt(pieces=pieces, is_made=receipt.is_made, folders=receipt.folders) if receipt else None
-        return Change(file=file, before=before, after=after.encode(), receipt=kept)
+    match = _match_block(file, text)
+    if match is not None:
+        after = text[: match.start()] + block + text[match.end() :]
+        pieces = [piece.replace(match.group(), block) for piece in receipt.pieces] if receipt else []
+        updated = Receipt(pieces=pieces, is_made=receipt.is_made, folders=receipt.folders) if receipt else None
+        return Change(file=file, before=before, after=after.encode(), receipt=updated)
     gap = "" if not text else line_end if text.endswith("\n") else line_end * 2
-    piece = f"{gap}{made}{line_end}"
-    put = Receipt(pieces=[piece], is_made=before is None, folders=missing_folders(file) if before is None else [])
-    return Change(file=file, before=before, after=(text + piece).encode(), receipt=put)
+    piece = f"{gap}{block}{line_end}"
+    added = Receipt(pieces=[piece], is_made=before is None, folders=missing_folders(file) if before is None else [])
+    return Change(file=file, before=before, after=(text + piece).encode(), receipt=added)
 
 
 def remove(file: Path, receipt: Receipt | None) -> Change:
+    """Return the change that removes the block, and the file if we created it and nothing else is
+    in it."""
     before, text = read_text(file)
-    found = _found(file, text)
-    if before is None or found is None:
+    match = _match_block(file, text)
+    if before is None or match is None:
         return Change(file=file, before=before, after=before)
     piece = receipt.pieces[0] if receipt and receipt.pieces else ""
-    after = text.replace(piece, "") if piece and text.count(piece) == 1 else text[: found.start()] + text[found.end() :].lstrip("\r\n")
+    after = text.replace(piece, "") if piece and text.count(piece) == 1 else text[: match.start()] + text[match.end() :].lstrip("\r\n")
     is_ours = bool(receipt and receipt.is_made and not after.strip())
     return Change(file=file, before=before, after=None if is_ours else after.encode(), receipt=receipt)
 
 
-def _found(file: Path, text: str) -> re.Match[str] | None:
-    found = list(_BLOCK.finditer(text))
-    if len(found) > 1:
-        raise ConfigError(f"{file} has {len(found)} blocks of lessons; leave one of them, and run it again")
-    return found[0] if found else None
+def _match_block(file: Path, text: str) -> re.Match[str] | None:
+    matches = list(_BLOCK.finditer(text))
+    if len(matches) > 1:
+        raise ConfigError(f"{file} has {len(matches)} blocks of lessons; leave one of them, and run it again")
+    return matches[0] if matches else None

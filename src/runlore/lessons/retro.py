@@ -1,7 +1,8 @@
-"""A look back at some days: what was done, what it cost, what went wrong most, what to change, what got better. Pure, over cases.
+"""A retrospective of some days: what was done, what it cost, what went wrong, what to change, what
+improved.
 
-Every suggestion names its evidence, and what is suggested is a lesson where there is one. Nothing here calls a model, prints or
-knows a clock.
+Pure, over cases. Every suggestion names its evidence, and comes from a lesson if there is one.
+Nothing here calls a model, prints or looks at a clock.
 """
 
 from __future__ import annotations
@@ -13,45 +14,32 @@ import msgspec
 
 from .._findings import Trend, how_said
 from .._text import one_line
-from ..mine import Case
-from ..mine._cluster import Pattern
-from ..mine.patterns import FEWEST_SESSIONS, find
+from ..mine import Case, Pattern
+from ..mine.intervals import wilson_interval
+from ..mine.loci import WordsLocus
+from ..mine.patterns import MIN_SESSIONS, find_patterns
+from ..mine.signals import load_miners
 from . import Lesson
-from .drafts import ERRORS
-from .measure import Snapshot, snapshot
-from .rank import wilson
+from .curate import uid_of
+from .measure import Snapshot, build_snapshot
 
-SUGGESTIONS = 3
-"""For each repository: more are not read."""
-MOST = 10
-"""Things that got better."""
-LONGEST = 200
-"""Characters of what ended an error."""
-DONE = 20
+MAX_SUGGESTIONS = 3
+"""For each repository: nobody reads more."""
+MAX_PROBLEMS = 5
+MAX_IMPROVEMENTS = 10
+MAX_STEP_CHARS = 200
+MAX_TITLE_CHARS = 160
+MAX_SESSIONS = 20
 """Sessions that are listed, those with the most calls."""
-STRONG, WEAK = 0.9, 0.7
-"""Pass rates from which on a model can be trusted with a skill, and below which it cannot: at the cautious end of what was seen."""
-RESULTS = 5
-"""Below which nothing is said of a model at a skill."""
-ADVICE = {
-    "retry_storm": "read the error before the second try; find out what the command needs, and write it down where agents look",
-    "tool_thrash": "tell the agent how this tool wants to be called",
-    "edit_churn": "ask for a plan before changing this file, or split it",
-    "context_pressure": "split the task, or begin a new session for each part",
-    "budget_overrun": "look at what these sessions have in common, and set a budget",
-    "infrastructure": "leave out servers and plans that the task does not need",
-    "abandoned": "ask for smaller steps, or say earlier what is wanted",
-    "correction": "write this down where agents look: `runlore lessons` proposes it",
-    "flaky_test": "make this test reliable, or leave it out until it is",
-    "slow_step": "run a part of it, cache it, or let it run in the background",
-    "failing_skill": "repair this skill, or give it to another model",
-    "recurring_error": "find out what ends it, and write it down: `runlore lessons add`",
-}
-"""By type of pattern, what helps in general. A lesson says it better."""
+MIN_GOOD_RATE, MAX_BAD_RATE = 0.9, 0.7
+"""A model is recommended for a skill if the lower bound of its pass rate is at least the first, and
+discouraged if the upper bound is below the second."""
+MIN_SKILL_RESULTS = 5
+"""With fewer results there is no hint on a model."""
 
 
-class Done(msgspec.Struct, frozen=True, kw_only=True):
-    """A session that was worked in."""
+class RetroSession(msgspec.Struct, frozen=True, kw_only=True):
+    """A session of these days."""
 
     uid: str
     repo: str | None
@@ -61,32 +49,32 @@ class Done(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Suggestion(msgspec.Struct, frozen=True, kw_only=True):
-    """What goes wrong, what to do about it, and where that can be seen."""
+    """What goes wrong, what to do about it, and the evidence."""
 
     repo: str
     type: str
     what: str
     advice: str
     lesson: str
-    """The id of the lesson that it is from, if one is."""
+    """The id of the lesson it comes from, if any."""
     sessions: int
     usd: float
     trend: Trend
     evidence: tuple[str, ...]
 
 
-class Better(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that was seen in the days before, and is seen in at most half as many of the sessions now."""
+class Improvement(msgspec.Struct, frozen=True, kw_only=True):
+    """A problem of the days before that occurs in at most half the share of sessions now."""
 
     what: str
     before: int
     now: int
     before_of: int
-    """Sessions in all."""
+    """Number of all sessions."""
     now_of: int
 
 
-class SkillSeen(msgspec.Struct, frozen=True, kw_only=True):
+class SkillResult(msgspec.Struct, frozen=True, kw_only=True):
     """How a model does at a skill."""
 
     skill: str
@@ -94,14 +82,14 @@ class SkillSeen(msgspec.Struct, frozen=True, kw_only=True):
     passed: int
     failed: int
     escalated: int
-    """Invocations that went on to another model."""
+    """Invocations that were passed on to another model."""
     unverified: int
-    """Passed, with no check to show for it."""
+    """Number of passes without a check."""
     low: float
-    """The lower bound of the share that passed."""
+    """The lower bound of the pass rate."""
     high: float
     hint: str
-    """keep, try another, more evidence. Of this model's own attempts alone: what another one passed with says nothing about it."""
+    """keep, try another, more evidence. From this model's own attempts alone."""
 
 
 class Retro(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,28 +102,28 @@ class Retro(msgspec.Struct, frozen=True, kw_only=True):
     tokens: int
     now: Snapshot | None
     before: Snapshot | None
-    """As many days, just before."""
-    done: list[Done]
+    """As many days before."""
+    done: list[RetroSession]
     wrong: list[Suggestion]
-    """What went wrong most, wherever."""
+    """What went wrong most, in any repository."""
     suggestions: list[Suggestion]
-    """The three of each repository that matter most."""
-    better: list[Better]
-    skills: list[SkillSeen]
+    """The most important ones of each repository."""
+    better: list[Improvement]
+    skills: list[SkillResult]
 
 
 def look_back(
-    cases: Sequence[Case], earlier: Sequence[Case], lessons: Sequence[Lesson], skills: list[SkillSeen], *, since: str, until: str
+    cases: Sequence[Case], earlier: Sequence[Case], lessons: Sequence[Lesson], skills: list[SkillResult], *, since: str, until: str
 ) -> Retro:
-    """Of the cases of some days, beside those of as many days before."""
+    """Return the retrospective of some cases, compared with those of as many days before."""
     work = [case for case in cases if case.is_work]
     main = [case for case in work if not case.is_subagent]
     by_uid = {case.uid: case for case in work}
-    problems = [pattern for pattern in find(cases) if pattern.polarity == "problem"]
-    # What was approved last, so that it takes the place of what is only proposed.
+    problems = [pattern for pattern in find_patterns(cases) if pattern.polarity == "problem"]
+    # Approved lessons come last, because the last lesson on a pattern wins.
     known = [lesson for status in ("proposed", "approved") for lesson in lessons if lesson.status == status and lesson.resolution]
     old = [case for case in earlier if case.is_work and not case.is_subagent]
-    # What a subagent took counts with the session it belongs to, so not where that one is no work.
+    # The cost of a subagent belongs to its parent, so it does not count if that one does not.
     idle = {case.root for case in cases if not case.is_subagent} - {case.root for case in main}
     paid = [case for case in work if not (case.is_subagent and case.root in idle)]
     return Retro(
@@ -146,58 +134,61 @@ def look_back(
         outcomes=dict(Counter(case.digest.outcome for case in main).most_common()),
         usd=round(sum(case.usd for case in paid), 4),
         tokens=sum(case.tokens for case in paid),
-        now=snapshot("now", main) if main else None,
-        before=snapshot("before", old) if old else None,
-        done=_done(main),
-        wrong=[_suggestion(pattern, "", known, by_uid) for pattern in sorted(problems, key=_weight)[:5]],
-        suggestions=_suggestions(problems, known, by_uid),
-        better=_better(cases, earlier, len(main), len(old)),
+        now=build_snapshot("now", main) if main else None,
+        before=build_snapshot("before", old) if old else None,
+        done=_list_sessions(main),
+        wrong=[_build_suggestion(pattern, "", known, by_uid) for pattern in sorted(problems, key=_sort_key)[:MAX_PROBLEMS]],
+        suggestions=_find_suggestions(problems, known, by_uid),
+        better=_find_improvements(cases, earlier, len(main), len(old)),
         skills=skills,
     )
 
 
-def _weight(pattern: Pattern) -> tuple[bool, float, str]:
-    """What several agents meet first, then what is frequent and dear."""
+def _sort_key(pattern: Pattern) -> tuple[bool, float, str]:
+    """Sort problems of several agents first, then the frequent and expensive ones."""
     return not pattern.is_wide, -pattern.sessions * (1.0 + pattern.usd), pattern.id
 
 
-def _done(main: Iterable[Case]) -> list[Done]:
-    most = sorted(main, key=lambda case: (-sum(case.digest.actions.values()), case.uid))[:DONE]
+def _list_sessions(main: Iterable[Case]) -> list[RetroSession]:
+    busiest = sorted(main, key=lambda case: (-sum(case.digest.actions.values()), case.uid))[:MAX_SESSIONS]
     return [
-        Done(
+        RetroSession(
             uid=case.uid,
             repo=case.repo,
-            what=one_line(case.title or case.digest.title or case.digest.goal or "")[:160],
+            what=one_line(case.title or case.digest.title or case.digest.goal or "")[:MAX_TITLE_CHARS],
             outcome=case.digest.outcome,
             usd=round(case.usd, 4),
         )
-        for case in most
+        for case in busiest
     ]
 
 
-def _suggestions(problems: Iterable[Pattern], known: Sequence[Lesson], by_uid: Mapping[str, Case]) -> list[Suggestion]:
-    """By repository, with what of a pattern was seen there."""
+def _find_suggestions(problems: Iterable[Pattern], known: Sequence[Lesson], by_uid: Mapping[str, Case]) -> list[Suggestion]:
+    """Return the suggestions of each repository, with the evidence from there."""
     by_repo: dict[str, list[tuple[int, Pattern, list[str]]]] = {}
     for pattern in problems:
         for repo in pattern.repos:
             here = [uid for uid in pattern.uids if by_uid[uid].repo == repo]
             by_repo.setdefault(repo, []).append((len({by_uid[uid].root for uid in here}), pattern, here))
-    found = []
+    suggestions = []
     for repo in sorted(by_repo):
-        most = sorted(by_repo[repo], key=lambda one: (-one[0], _weight(one[1])))
-        for sessions, pattern, here in most[:SUGGESTIONS]:
-            seen = tuple(ref for ref in pattern.examples if ref.partition("#")[0] in here) or tuple(here[:3])
-            found.append(msgspec.structs.replace(_suggestion(pattern, repo, known, by_uid), sessions=sessions, evidence=seen))
-    return found
+        ordered = sorted(by_repo[repo], key=lambda one: (-one[0], _sort_key(one[1])))
+        for sessions, pattern, here in ordered[:MAX_SUGGESTIONS]:
+            evidence = tuple(ref for ref in pattern.examples if uid_of(ref) in here) or tuple(here[:3])
+            suggestion = _build_suggestion(pattern, repo, known, by_uid)
+            suggestions.append(msgspec.structs.replace(suggestion, sessions=sessions, evidence=evidence))
+    return suggestions
 
 
-def _suggestion(pattern: Pattern, repo: str, known: Sequence[Lesson], by_uid: Mapping[str, Case]) -> Suggestion:
+def _build_suggestion(pattern: Pattern, repo: str, known: Sequence[Lesson], by_uid: Mapping[str, Case]) -> Suggestion:
     lesson = next((one for one in reversed(known) if _is_about(one, pattern)), None)
     return Suggestion(
         repo=repo,
         type=pattern.type,
         what=one_line(pattern.what).rstrip("."),
-        advice=one_line(lesson.resolution.replace("\n", " ")) if lesson else _ended(pattern, repo, by_uid) or ADVICE[pattern.type],
+        advice=one_line(lesson.resolution.replace("\n", " "))
+        if lesson
+        else _describe_best_fix(pattern, repo, by_uid) or load_miners()[pattern.type].advice,
         lesson=lesson.id if lesson else "",
         sessions=pattern.sessions,
         usd=pattern.usd,
@@ -206,11 +197,12 @@ def _suggestion(pattern: Pattern, repo: str, known: Sequence[Lesson], by_uid: Ma
     )
 
 
-def _ended(pattern: Pattern, repo: str, by_uid: Mapping[str, Case]) -> str:
-    """What an error was over after, in one of these sessions: the surest that is known, and rather in this repository than in another."""
-    if pattern.type not in ERRORS:
+def _describe_best_fix(pattern: Pattern, repo: str, by_uid: Mapping[str, Case]) -> str:
+    """Return what ended an error in one of its sessions: in this repository if possible, then the
+    most certain fix. Returns an empty text if there is none or the pattern is about no error."""
+    fingerprint = pattern.locus.error
+    if not fingerprint:
         return ""
-    fingerprint = pattern.locus.rpartition("\0")[2]
     fixes = [
         ((case.repo == repo, fix.confidence, case.at, f"{case.uid}#{fix.steps[0].seq}"), fix)
         for uid in pattern.uids
@@ -221,30 +213,35 @@ def _ended(pattern: Pattern, repo: str, by_uid: Mapping[str, Case]) -> str:
     if not fixes:
         return ""
     (_, _, _, ref), fix = max(fixes, key=lambda one: one[0])
-    return f"in {ref} it was over after this {how_said(fix.steps[0].how)}: {one_line(fix.steps[0].summary)[:LONGEST]}"
+    return f"in {ref} it was over after this {how_said(fix.steps[0].how)}: {one_line(fix.steps[0].summary)[:MAX_STEP_CHARS]}"
 
 
 def _is_about(lesson: Lesson, pattern: Pattern) -> bool:
-    """A correction of these days is in other words than that of all days: it is the same when they rest on the same session."""
-    if pattern.type == "correction":
-        return lesson.kind == "correction" and any(ref.partition("#")[0] in pattern.uids for ref in lesson.evidence)
-    return lesson.id == pattern.id or lesson.subject in (pattern.locus.rpartition("\0")[2], f"{pattern.type} {pattern.locus}")
+    """Return True if a lesson is about a pattern.
+
+    The corrections of a few days have other words than those of all sessions: they are the same if
+    they rest on the same session.
+    """
+    if isinstance(pattern.locus, WordsLocus):
+        return lesson.kind == load_miners()[pattern.type].kind and any(uid_of(ref) in pattern.uids for ref in lesson.evidence)
+    return lesson.id == pattern.id or lesson.subject == load_miners()[pattern.type].subject_of(pattern)
 
 
-def _better(cases: Sequence[Case], earlier: Sequence[Case], now_of: int, before_of: int) -> list[Better]:
-    """By the share of sessions: nothing is better for less, or nothing, having been worked."""
+def _find_improvements(cases: Sequence[Case], earlier: Sequence[Case], now_of: int, before_of: int) -> list[Improvement]:
+    """Compare shares of sessions: it is no improvement if less was worked."""
     roots, old = {case.uid: case.root for case in cases}, {case.uid: case.root for case in earlier}
-    found = []
-    for one in find([*earlier, *cases]) if now_of and before_of else ():
+    improvements = []
+    for one in find_patterns([*earlier, *cases]) if now_of and before_of else ():
         before, now = (len({some[uid] for uid in one.uids if uid in some}) for some in (old, roots))
-        if one.polarity == "problem" and before >= FEWEST_SESSIONS and 2 * now * before_of <= before * now_of:
-            found.append(Better(what=one_line(one.what), before=before, now=now, before_of=before_of, now_of=now_of))
-    return sorted(found, key=lambda one: (one.now - one.before, one.what))[:MOST]
+        if one.polarity == "problem" and before >= MIN_SESSIONS and 2 * now * before_of <= before * now_of:
+            improvements.append(Improvement(what=one_line(one.what), before=before, now=now, before_of=before_of, now_of=now_of))
+    return sorted(improvements, key=lambda one: (one.now - one.before, one.what))[:MAX_IMPROVEMENTS]
 
 
-def judge_skill(skill: str, model: str | None, *, passed: int, failed: int, verified: int, escalated: int) -> SkillSeen:
-    low, high = wilson(passed, passed + failed)
-    return SkillSeen(
+def judge_skill(skill: str, model: str | None, *, passed: int, failed: int, verified: int, escalated: int) -> SkillResult:
+    """Return how a model does at a skill, with a hint."""
+    low, high = wilson_interval(passed, passed + failed)
+    return SkillResult(
         skill=skill,
         model=model or "",
         passed=passed,
@@ -253,11 +250,13 @@ def judge_skill(skill: str, model: str | None, *, passed: int, failed: int, veri
         unverified=passed - verified,
         low=round(low, 3),
         high=round(high, 3),
-        hint="more evidence"
-        if passed + failed < RESULTS
-        else "keep"
-        if low >= STRONG
-        else "try another"
-        if high < WEAK
-        else "more evidence",
+        hint=_find_hint(passed + failed, low, high),
     )
+
+
+def _find_hint(results: int, low: float, high: float) -> str:
+    if results >= MIN_SKILL_RESULTS and low >= MIN_GOOD_RATE:
+        return "keep"
+    if results >= MIN_SKILL_RESULTS and high < MAX_BAD_RATE:
+        return "try another"
+    return "more evidence"

@@ -1,7 +1,7 @@
-"""Lessons as files, one for each, in a form that people read, review and keep under version control.
+"""Lessons as files, one for each, that people can read, review and keep under version control.
 
-A file is TOML between two lines of `+++`, then Markdown: the problem, what to do, and whatever else somebody wrote there. What is not
-known survives. A file that cannot be read costs itself: it is named, and left alone.
+A file is TOML between two lines of `+++`, then Markdown: the problem, what to do, and anything else
+somebody wrote there. Unknown fields survive. A file that cannot be read is reported and left alone.
 """
 
 from __future__ import annotations
@@ -18,10 +18,9 @@ import msgspec
 from ..errors import Ambiguous, ModelError, NotFound
 from . import Lesson
 
-LARGEST = 256 << 10
-"""Of a file, in bytes. Lessons are read by models, whom a long one costs more than it helps."""
-MOST = 5_000
-"""Files that are read."""
+MAX_FILE_BYTES = 256 << 10
+"""Models read lessons, and a long one costs more than it helps."""
+MAX_FILES = 5_000
 FENCE = "+++"
 PROBLEM, RESOLUTION, NOTES = "## Problem", "## What to do", "## Notes"
 
@@ -31,89 +30,96 @@ _HEADING = re.compile(r"\\*#")
 
 
 class Broken(msgspec.Struct, frozen=True):
-    """A file that is no lesson, and why."""
+    """A file that cannot be read as a lesson, and why."""
 
     file: str
     reason: str
 
 
 class Shelf:
-    """A folder of lessons. It need not be there."""
+    """A folder of lessons. It need not exist."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def read(self, has: Callable[[bytes], bool] = bool) -> tuple[list[Lesson], list[Broken]]:
-        """All that can be read, by id, and what cannot. Files of which `has` says no are left out: a look into one costs little beside
-        understanding it."""
-        found, broken = [], []
-        for name in sorted(self._names())[:MOST]:
+        """Return the lessons by id, and the files that cannot be read.
+
+        Files whose bytes `has` rejects are left out: looking into one costs little compared to
+        parsing it.
+        """
+        lessons, broken = [], []
+        for name in sorted(self._iter_names())[:MAX_FILES]:
             try:
-                data = self._data(name)
+                data = self._read_file(name)
                 if has(data) or not data:
-                    found.append(self._lesson(name, data))
+                    lessons.append(self._parse(name, data))
             except (ModelError, OSError) as error:
                 broken.append(Broken(str(self.folder / f"{name}.md"), str(error)))
-        return found, broken
+        return lessons, broken
 
     def get(self, name: str) -> Lesson:
-        """The lesson with this id, or whose id begins so. Raises NotFound, Ambiguous, ModelError."""
-        fits = [one for one in self._names() if one.startswith(name)] if name else []
-        if name in fits:
-            fits = [name]
-        if len(fits) > 1:
-            raise Ambiguous(f"{len(fits)} lessons begin with {name!r}; more of the id tells them apart")
-        if not fits:
+        """Return the lesson with this id or the beginning of it.
+
+        Raises NotFound, Ambiguous, ModelError.
+        """
+        matches = [one for one in self._iter_names() if one.startswith(name)] if name else []
+        if name in matches:
+            matches = [name]
+        if len(matches) > 1:
+            raise Ambiguous(f"{len(matches)} lessons begin with {name!r}; more of the id tells them apart")
+        if not matches:
             raise NotFound(f"there is no lesson {name!r}; `runlore lessons list --all` lists them")
-        return self._load(fits[0])
+        return self._parse(matches[0], self._read_file(matches[0]))
 
     def put(self, lesson: Lesson) -> None:
-        """Writes it, whole or not at all."""
+        """Write a lesson, whole or not at all."""
         from .._settings import replace_file
 
         check_name(lesson.id)
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        replace_file(self.folder / f"{lesson.id}.md", text_of(lesson).encode("utf-8", "replace"))
+        replace_file(self.folder / f"{lesson.id}.md", render_lesson(lesson).encode("utf-8", "replace"))
 
     def drop(self, name: str) -> None:
-        """Takes it away. One that is gone already is no error."""
+        """Delete a lesson, if it exists."""
         check_name(name)
         (self.folder / f"{name}.md").unlink(missing_ok=True)
 
     @contextmanager
-    def held(self) -> Iterator[None]:
-        """Held from reading a lesson until it is written again: what another process decided in between would be lost. Waits for it."""
+    def lock(self) -> Iterator[None]:
+        """Lock the folder from reading a lesson until it is written again, and wait for other
+        processes.
+
+        Otherwise what another process decided in between would be lost.
+        """
         from .._os import O_BINARY, lock
 
         self.folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         # Beside the folder, which a team may keep under version control.
-        place = os.open(self.folder.with_name(f"{self.folder.name}.lock"), os.O_CREAT | os.O_RDWR | O_BINARY, 0o600)
+        descriptor = os.open(self.folder.with_name(f"{self.folder.name}.lock"), os.O_CREAT | os.O_RDWR | O_BINARY, 0o600)
         try:
-            lock(place)
+            lock(descriptor)
             yield
         finally:
-            os.close(place)
+            os.close(descriptor)
 
-    def _names(self) -> Iterator[str]:
+    def _iter_names(self) -> Iterator[str]:
         try:
             with os.scandir(self.folder) as entries:
                 yield from (entry.name[:-3] for entry in entries if entry.name.endswith(".md") and _NAME.fullmatch(entry.name[:-3]))
         except (FileNotFoundError, NotADirectoryError):
             return
 
-    def _load(self, name: str) -> Lesson:
-        return self._lesson(name, self._data(name))
-
-    def _data(self, name: str) -> bytes:
+    def _read_file(self, name: str) -> bytes:
         with open(self.folder / f"{name}.md", "rb") as file:
-            data = file.read(LARGEST + 1)
-        if len(data) > LARGEST:
-            raise ModelError(f"it has more than {LARGEST:,} bytes")
+            data = file.read(MAX_FILE_BYTES + 1)
+        if len(data) > MAX_FILE_BYTES:
+            raise ModelError(f"it has more than {MAX_FILE_BYTES:,} bytes")
         return data
 
-    def _lesson(self, name: str, data: bytes) -> Lesson:
+    def _parse(self, name: str, data: bytes) -> Lesson:
         try:
-            lesson = lesson_of(data.decode())
+            lesson = parse_lesson(data.decode())
         except UnicodeDecodeError:
             raise ModelError("it is not UTF-8") from None
         if lesson.id != name:
@@ -122,45 +128,45 @@ class Shelf:
 
 
 def check_name(name: str) -> None:
-    """Raises ModelError for an id that is none: it names a file."""
+    """Raise ModelError for a text that is no id: ids are names of files."""
     if not _NAME.fullmatch(name):
         raise ModelError(f"{name!r} is no id of a lesson: small letters, digits and dashes")
 
 
-def lesson_of(text: str) -> Lesson:
-    """Raises ModelError."""
+def parse_lesson(text: str) -> Lesson:
+    """Return the lesson of a file's text. Raises ModelError."""
     import tomllib
 
-    head, body = _parts(text.removeprefix("\ufeff").replace("\r\n", "\n"))
+    head, body = _split_front_matter(text.removeprefix("\ufeff").replace("\r\n", "\n"))
     try:
         data = tomllib.loads(head)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise ModelError(f"its front matter is no TOML: {error}") from None
     known = {name: value for name, value in data.items() if name in Lesson.__struct_fields__ and name not in _BODY}
     extra = {name: value for name, value in data.items() if name not in known}
-    problem, resolution, notes = _sections(body)
+    problem, resolution, notes = _split_sections(body)
     try:
         return msgspec.convert({**known, "problem": problem, "resolution": resolution, "notes": notes, "extra": extra}, Lesson)
     except msgspec.ValidationError as error:
         raise ModelError(str(error)) from None
 
 
-def text_of(lesson: Lesson) -> str:
-    """The file. What says nothing is left out of the front matter."""
+def render_lesson(lesson: Lesson) -> str:
+    """Return the text of a lesson's file, without fields that have their default value."""
     blank = Lesson(id="", problem="", resolution="")
     lines = [FENCE]
     for name in Lesson.__struct_fields__:
         value = getattr(lesson, name)
         if name not in _BODY and (name in ("id", "status") or value != getattr(blank, name)):
-            lines.append(f"{name} = {_toml(value)}")
-    lines += [f"{_toml_key(name)} = {_toml(value)}" for name, value in lesson.extra.items()]
-    lines += [FENCE, "", PROBLEM, "", _escaped(lesson.problem), "", RESOLUTION, "", _escaped(lesson.resolution)]
+            lines.append(f"{name} = {_render_toml(value)}")
+    lines += [f"{_render_toml_key(name)} = {_render_toml(value)}" for name, value in lesson.extra.items()]
+    lines += [FENCE, "", PROBLEM, "", _escape_headings(lesson.problem), "", RESOLUTION, "", _escape_headings(lesson.resolution)]
     if lesson.notes:
         lines += ["", *([] if lesson.notes.startswith("#") else [NOTES, ""]), lesson.notes]
     return "\n".join(lines) + "\n"
 
 
-def _parts(text: str) -> tuple[str, str]:
+def _split_front_matter(text: str) -> tuple[str, str]:
     lines = text.split("\n")
     if lines[0].rstrip() != FENCE or FENCE not in (ends := [line.rstrip() for line in lines[1:]]):
         raise ModelError(f"it does not begin with front matter between two lines of {FENCE}")
@@ -168,9 +174,10 @@ def _parts(text: str) -> tuple[str, str]:
     return "\n".join(lines[1:end]), "\n".join(lines[end + 1 :])
 
 
-def _sections(body: str) -> tuple[str, str, str]:
-    """The problem, what to do, and the rest: from the next heading on, and what stands before the first."""
-    found: dict[str, list[str]] = {PROBLEM: [], RESOLUTION: [], "": []}
+def _split_sections(body: str) -> tuple[str, str, str]:
+    """Return the problem, what to do, and the rest: other headings, and what comes before the first
+    one."""
+    sections: dict[str, list[str]] = {PROBLEM: [], RESOLUTION: [], "": []}
     here = ""
     for line in body.split("\n"):
         if line.rstrip() in (PROBLEM, RESOLUTION):
@@ -178,23 +185,23 @@ def _sections(body: str) -> tuple[str, str, str]:
             continue
         if line.startswith("#"):
             here = ""
-        found[here].append(line if here == "" else line[1:] if line.startswith("\\") and _HEADING.match(line) else line)
-    problem, resolution, notes = ("\n".join(found[name]).strip("\n") for name in (PROBLEM, RESOLUTION, ""))
+        sections[here].append(line if here == "" else line[1:] if line.startswith("\\") and _HEADING.match(line) else line)
+    problem, resolution, notes = ("\n".join(sections[name]).strip("\n") for name in (PROBLEM, RESOLUTION, ""))
     return problem, resolution, notes
 
 
-def _escaped(text: str) -> str:
-    """A line that would be taken for a heading is marked, and read back without the mark."""
+def _escape_headings(text: str) -> str:
+    """Escape lines that would be taken for headings; reading removes the escape."""
     return "\n".join(f"\\{line}" if _HEADING.match(line) else line for line in text.strip("\n").split("\n"))
 
 
-def _toml(value: Any) -> str:
+def _render_toml(value: Any) -> str:
     import json
 
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{_toml_key(name)} = {_toml(one)}" for name, one in value.items()) + "}"
+        return "{" + ", ".join(f"{_render_toml_key(name)} = {_render_toml(one)}" for name, one in value.items()) + "}"
     if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(_toml, value)) + "]"
+        return "[" + ", ".join(map(_render_toml, value)) + "]"
     if hasattr(value, "isoformat"):
         return str(value.isoformat())
     if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
@@ -202,5 +209,5 @@ def _toml(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def _toml_key(name: str) -> str:
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _toml(name)
+def _render_toml_key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _render_toml(name)

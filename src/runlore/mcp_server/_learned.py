@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from .. import query, recurring, teaching
+from .. import query
 from ..config import Config
 from ..errors import NotFound
-from ..lessons import Lesson
-from ..recurring import KnownFix, Recurring
+from ..lessons import Lesson, actions
+from ..mine import known_errors
+from ..mine.known_errors import KnownFix, Recurring
 from ..store import Filter, Store
 from . import _arguments as ask
 from ._answer import Found, Piece
@@ -29,7 +30,7 @@ def _check(store: Store) -> None:
 
 def fix(store: Store, _: Config, args: ask.Fix, place: Place | None) -> Found:
     _check(store)
-    answer = recurring.fixes_for(store, args.error, Filter(repo=args.repo or None), datetime.now(UTC), limit=ERRORS)
+    answer = known_errors.find_fixes(store, args.error, Filter(repo=args.repo or None), datetime.now(UTC), limit=ERRORS)
     start = resume(place, [one.fingerprint for one in answer.found]) if place else 0
     hints = []
     if not answer.found:
@@ -72,7 +73,7 @@ def _diff(fixes: tuple[KnownFix, ...]) -> str:
 def lessons(store: Store, config: Config, args: ask.Lessons, place: Place | None) -> Found:
     _check(store)
     given = {name: getattr(args, name) or None for name in ("agent", "repo", "path", "tool")}
-    found = teaching.told_of(config, datetime.now(UTC), error=args.error, words=args.task, **given)
+    found = actions.find_lessons(config, datetime.now(UTC), error=args.error, words=args.task, **given)
     start = resume(place, [one.id for one in found]) if place else 0
     return Found(
         name="lessons",
@@ -93,7 +94,7 @@ def _lesson(at: int, lesson: Lesson, offset: int = 0) -> Piece:
 def propose(store: Store, config: Config, args: ask.Propose, _: Place | None) -> Found:
     _check(store)
     scope = {name: value for name in ("agent", "repo", "path", "tool") if (value := getattr(args, name))}
-    made = teaching.write(
+    made = actions.write(
         store, config, args.problem, args.resolution, args.evidence, datetime.now(UTC), by="agent", error=args.error, **scope
     )
     return Found(

@@ -1,79 +1,121 @@
-"""From digests to patterns: one file for each kind of signal, each a pure function over what a session came to.
+"""What recurs in the sessions of a store, and what helped.
 
-A miner says what it sees in one session (`Signal`); `patterns` puts together what is seen in several. Everything here can be deleted and
-made again: digests are kept, and patterns follow from them. Nothing here knows a store, an agent's name or a clock.
+Mining goes in three steps. A miner reports what it notices in one session as a `Signal`. `patterns`
+groups signals of several sessions into a `Pattern`. A miner that knows a way out turns patterns
+about the same subject into a `Draft` of a lesson. Each miner is one file in `signals/`; its
+functions are pure and see digests only. `cases` and `known_errors` read a store.
+
+Nothing here writes, knows an agent's name or looks at a clock. Patterns are not stored: digests
+are, and patterns follow from them.
 """
 
 from __future__ import annotations
 
-import pkgutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cache, cached_property
-from importlib import import_module
+from collections.abc import Sequence
+from functools import cached_property
 from typing import Literal
 
 import msgspec
 
+from .._findings import Trend
 from ..model import Digest
+from .loci import Locus
 
 Polarity = Literal["problem", "success"]
 
-WORK = frozenset({"real", "one_shot", "subagent"})
-"""Sessions that count. What is trivial or a program's own says nothing about how work goes."""
+WORK_QUALITIES = frozenset({"real", "one_shot", "subagent"})
+"""Qualities of sessions that count. Trivial and automated sessions say nothing about how work
+goes."""
 
 
 class Skill(msgspec.Struct, frozen=True):
-    """A skill that was invoked in a session. `passed` is None where nobody looked."""
+    """A skill that was invoked in a session. `passed` is None if the result was never checked."""
 
     name: str
     passed: bool | None = None
     rescued_by: str = ""
-    """The model that passed, with a check to show for it, where another one had failed."""
+    """The model that passed a check after another model had failed."""
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True):
-    """A session as a miner sees it."""
+    """A session as miners see it."""
 
     uid: str
     digest: Digest
     agent: str
     title: str = ""
-    """As people know it: the name that somebody gave it, else its own title."""
+    """The name that a person gave it, else its own title."""
     repo: str | None = None
     root: str = ""
-    """The session that it goes back to, as a fork, a continuation or a subagent, or that it has an event in common with; itself where
-    there is none. Two that have the same are one piece of evidence."""
+    """The session that this one goes back to as a fork, continuation or subagent, or by a shared
+    event; its own uid if there is none. Sessions with the same root are one piece of evidence."""
     is_subagent: bool = False
     cwd: str = ""
-    """The folder that it began in; none for a session of another machine."""
+    """The folder it started in; empty for a session of another machine."""
     began: str = ""
-    """This and the next in ISO 8601."""
+    """In ISO 8601."""
     at: str = ""
-    """When it ended."""
+    """When it ended, in ISO 8601."""
     usd: float = 0.0
     tokens: int = 0
     skills: tuple[Skill, ...] = ()
 
     @property
     def is_work(self) -> bool:
-        return self.digest.quality is None or self.digest.quality in WORK or bool(self.skills)  # A skill is work, however short.
+        """Return True if the session counts. One that used a skill counts however short it is."""
+        return self.digest.quality is None or self.digest.quality in WORK_QUALITIES or bool(self.skills)
 
 
 class Signal(msgspec.Struct, frozen=True, kw_only=True):
-    """Something seen in one session. `locus` is what it is about: signals of one type and locus are one pattern."""
+    """Something that a miner noticed in one session."""
 
     type: str
     polarity: Polarity
     uid: str
-    locus: str
+    locus: Locus
+    """What it is about. Signals of one type whose loci have the same key become one pattern."""
     what: str
-    """In words for people."""
+    """A description for people."""
     seqs: tuple[int, ...] = ()
     """The events that show it."""
     magnitude: float = 1.0
     usd: float = 0.0
     is_local: bool = False
-    """Whether it is about the session's repository, and so not the same thing in another."""
+    """True if it is about the session's repository, so that another repository has its own
+    pattern."""
+
+
+class Pattern(msgspec.Struct, frozen=True, kw_only=True):
+    """Signals about the same thing in several sessions."""
+
+    id: str
+    """A hash of type, repository and locus: it stays the same as evidence is added."""
+    type: str
+    polarity: Polarity
+    what: str
+    locus: Locus
+    repo: str | None
+    """The repository, if the pattern is about one."""
+    signals: int
+    sessions: int
+    """Number of independent sessions, that is of different roots."""
+    uids: tuple[str, ...]
+    repos: tuple[str, ...]
+    agents: tuple[str, ...]
+    usd: float
+    magnitude: float
+    first_at: str
+    last_at: str
+    months: dict[str, int]
+    """Signals by month: when the pattern appeared and when it stopped."""
+    trend: Trend
+    examples: tuple[str, ...]
+    """As uid#seq, newest first."""
+
+    @property
+    def is_wide(self) -> bool:
+        """Return True if several agents show it, so that it is not one agent's habit."""
+        return len(self.agents) > 1
 
 
 class Fleet:
@@ -84,36 +126,12 @@ class Fleet:
 
     @cached_property
     def _costs(self) -> dict[str | None, list[float]]:
-        found: dict[str | None, list[float]] = {}
+        by_repo: dict[str | None, list[float]] = {}
         for case in self.cases:
             if case.usd > 0 and not case.is_subagent:
-                found.setdefault(case.repo, []).append(case.usd)
-        return {repo: sorted(costs) for repo, costs in found.items()}
+                by_repo.setdefault(case.repo, []).append(case.usd)
+        return {repo: sorted(costs) for repo, costs in by_repo.items()}
 
     def costs(self, repo: str | None) -> list[float]:
-        """What the sessions of a repository cost, the cheapest first."""
+        """Return what the sessions of a repository cost, cheapest first."""
         return self._costs.get(repo, [])
-
-
-Miner = Callable[[Case, Fleet], Iterable[Signal]]
-
-
-@cache
-def miners() -> dict[str, Miner]:
-    """Every miner by its name: the files of this folder that have a function `mine`."""
-    found = {}
-    for module in pkgutil.iter_modules(__path__):
-        if not module.name.startswith("_"):
-            mine = getattr(import_module(f"{__name__}.{module.name}"), "mine", None)
-            if mine is not None:
-                found[module.name] = mine
-    return dict(sorted(found.items()))
-
-
-def signals(cases: Iterable[Case]) -> Iterator[Signal]:
-    """What all miners see in the sessions that count, session by session."""
-    work = [case for case in cases if case.is_work]
-    fleet = Fleet(work)
-    for case in work:
-        for mine in miners().values():
-            yield from mine(case, fleet)

@@ -1,68 +1,128 @@
-"""What recurs: signals of one type and about the same thing, in at least two sessions that have nothing to do with each other."""
+"""Group signals into patterns: the same thing in at least two independent sessions."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import blake2b
+from typing import NamedTuple
 
-from .._hash import blake2b
-from . import Case, Signal, signals
-from ._cluster import Pattern, examples_of, similar, trend_of
+from .._findings import Trend
+from . import Case, Pattern, Signal
+from .loci import WordsLocus
+from .signals import iter_signals
+from .similarity import group_similar
 
-FEWEST_SIGNALS, FEWEST_SESSIONS = 2, 2
+MIN_SIGNALS, MIN_SESSIONS = 2, 2
+MAX_EXAMPLES = 5
+MIN_SESSIONS_FOR_TREND = 8
 
 
-def find(cases: Iterable[Case], *, fewest_signals: int = FEWEST_SIGNALS, fewest_sessions: int = FEWEST_SESSIONS) -> list[Pattern]:
-    """Every pattern, the one with the most evidence first. The same whatever the order of the cases."""
+class _Key(NamedTuple):
+    """What the signals of one pattern have in common."""
+
+    type: str
+    repo: str
+    locus_key: str
+
+
+_Groups = dict[_Key, list[Signal]]
+
+
+def find_patterns(cases: Iterable[Case], *, min_signals: int = MIN_SIGNALS, min_sessions: int = MIN_SESSIONS) -> list[Pattern]:
+    """Return every pattern, the one with the most evidence first.
+
+    The order of the cases does not matter.
+    """
     by_uid = {case.uid: case for case in cases}
-    groups: dict[tuple[str, str, str], list[Signal]] = {}
-    for signal in signals(by_uid[uid] for uid in sorted(by_uid)):
+    groups: _Groups = {}
+    for signal in iter_signals(by_uid[uid] for uid in sorted(by_uid)):
         repo = by_uid[signal.uid].repo or "" if signal.is_local else ""
-        groups.setdefault((signal.type, repo, signal.locus), []).append(signal)
-    work = [case.at for case in by_uid.values() if case.is_work and not case.is_subagent]
-    found = []
-    for (type_, repo, locus), same in _together(groups).items():
-        roots = {by_uid[signal.uid].root for signal in same}
-        if len(same) >= fewest_signals and len(roots) >= fewest_sessions:
-            found.append(_pattern(type_, repo, locus, same, roots, by_uid, work))
-    return sorted(found, key=lambda pattern: (-pattern.is_wide, -pattern.sessions, -pattern.signals, pattern.id))
+        groups.setdefault(_Key(signal.type, repo, signal.locus.key), []).append(signal)
+    work_times = [case.at for case in by_uid.values() if case.is_work and not case.is_subagent]
+    patterns = []
+    for key, signals in _merge_similar(groups).items():
+        roots = {by_uid[signal.uid].root for signal in signals}
+        if len(signals) >= min_signals and len(roots) >= min_sessions:
+            patterns.append(_build_pattern(key, signals, roots, by_uid, work_times))
+    return sorted(patterns, key=lambda pattern: (-pattern.is_wide, -pattern.sessions, -pattern.signals, pattern.id))
 
 
-def _together(groups: dict[tuple[str, str, str], list[Signal]]) -> dict[tuple[str, str, str], list[Signal]]:
-    """Corrections that say the same in other words become one group."""
-    said = {locus: same for (type_, _, locus), same in groups.items() if type_ == "correction"}
-    home = similar(said)
-    joined: dict[tuple[str, str, str], list[Signal]] = {}
-    for (type_, repo, locus), same in groups.items():
-        joined.setdefault((type_, repo, home[locus] if type_ == "correction" else locus), []).extend(same)
-    return joined
+def _merge_similar(groups: _Groups) -> _Groups:
+    """Merge groups whose loci are sets of words and say the same in other words."""
+    words: dict[tuple[str, str], dict[str, frozenset[str]]] = {}
+    for key, signals in groups.items():
+        if isinstance(locus := signals[0].locus, WordsLocus):
+            words.setdefault((key.type, key.repo), {})[key.locus_key] = locus.words
+    heads = {
+        (type_, repo): group_similar(of_type, {name: len(groups[_Key(type_, repo, name)]) for name in of_type})
+        for (type_, repo), of_type in words.items()
+    }
+    merged: _Groups = {}
+    for key, signals in groups.items():
+        head_of = heads.get((key.type, key.repo), {})
+        merged.setdefault(key._replace(locus_key=head_of.get(key.locus_key, key.locus_key)), []).extend(signals)
+    return merged
 
 
-def _pattern(
-    type_: str, repo: str, locus: str, same: list[Signal], roots: set[str], cases: dict[str, Case], work: list[str]
-) -> Pattern:  # fmt: skip
-    of = [cases[signal.uid] for signal in same]
-    times = sorted(case.at for case in of if case.at)
-    spent = {signal.uid: signal.usd for signal in same}
-    loudest = max(same, key=lambda signal: (signal.magnitude, cases[signal.uid].at, signal.uid))
+def _build_pattern(key: _Key, signals: list[Signal], roots: set[str], by_uid: Mapping[str, Case], work_times: Sequence[str]) -> Pattern:
+    cases = [by_uid[signal.uid] for signal in signals]
+    times = sorted(case.at for case in cases if case.at)
+    usd_by_session = {signal.uid: signal.usd for signal in signals}
+
+    def strength(signal: Signal) -> tuple[float, str, str]:
+        return signal.magnitude, by_uid[signal.uid].at, signal.uid
+
+    strongest = max(signals, key=strength)
     return Pattern(
-        id=blake2b(f"{type_}\0{repo}\0{locus}".encode("utf-8", "replace"), digest_size=6).hexdigest(),
-        type=type_,
-        polarity=loudest.polarity,
-        what=loudest.what,
-        locus=locus,
-        repo=repo or None,
-        signals=len(same),
+        id=blake2b("\0".join(key).encode("utf-8", "replace"), digest_size=6).hexdigest(),
+        type=key.type,
+        polarity=strongest.polarity,
+        what=strongest.what,
+        # Similar loci were merged: the pattern has the one that it is named by.
+        locus=max((signal for signal in signals if signal.locus.key == key.locus_key), key=strength).locus,
+        repo=key.repo or None,
+        signals=len(signals),
         sessions=len(roots),
-        uids=tuple(sorted({signal.uid for signal in same})),
-        repos=tuple(sorted({case.repo for case in of if case.repo})),
-        agents=tuple(sorted({case.agent for case in of})),
-        usd=round(sum(spent.values()), 6),
-        magnitude=round(sum(signal.magnitude for signal in same) / len(same), 3),
+        uids=tuple(sorted({signal.uid for signal in signals})),
+        repos=tuple(sorted({case.repo for case in cases if case.repo})),
+        agents=tuple(sorted({case.agent for case in cases})),
+        usd=round(sum(usd_by_session.values()), 6),
+        magnitude=round(sum(signal.magnitude for signal in signals) / len(signals), 3),
         first_at=times[0] if times else "",
         last_at=times[-1] if times else "",
         months=dict(sorted(Counter(at[:7] for at in times).items())),
-        # Of what is mostly seen in sessions without a time nobody knows how it goes.
-        trend=trend_of(times if 2 * len(times) >= len(of) else (), work),
-        examples=examples_of(same, cases),
+        # If most sessions have no time, the trend of the others says little.
+        trend=_find_trend(times if 2 * len(times) >= len(cases) else (), work_times),
+        examples=_pick_examples(signals, by_uid),
     )
+
+
+def _find_trend(times: Sequence[str], work_times: Sequence[str]) -> Trend:
+    """Return how a pattern develops, relative to how much was worked.
+
+    Compares its share among the newer half of the sessions with its share among the older half.
+    Sessions without a time are left out.
+    """
+    ordered = sorted(at for at in work_times if at)
+    if len(ordered) < MIN_SESSIONS_FOR_TREND or not times:
+        return "steady"
+    middle, newest = ordered[len(ordered) // 2], ordered[-max(3, len(ordered) // 5)]
+    old = sum(at < middle for at in times) / max(1, sum(at < middle for at in ordered))
+    new = sum(at >= middle for at in times) / max(1, sum(at >= middle for at in ordered))
+    if max(times) < newest and new < old:
+        return "stopped"
+    if not old and new:
+        return "new"
+    if new >= 1.5 * old:
+        return "rising"
+    return "falling" if old >= 1.5 * new else "steady"
+
+
+def _pick_examples(signals: Iterable[Signal], by_uid: Mapping[str, Case]) -> tuple[str, ...]:
+    """Return the newest signals as uid#seq, one for each session."""
+    newest = sorted(signals, key=lambda signal: (by_uid[signal.uid].at, signal.uid), reverse=True)
+    examples: dict[str, str] = {}
+    for signal in newest:
+        examples.setdefault(signal.uid, f"{signal.uid}#{signal.seqs[0]}" if signal.seqs else signal.uid)
+    return tuple(examples.values())[:MAX_EXAMPLES]

@@ -22,8 +22,8 @@ from ..config import Config
 from ..errors import RunloreError
 from ..export.outline import Turn, bodies_of
 from ..live.skills import Rate
+from ..mine.known_errors import Answer, Recurring
 from ..model import Session, SessionEvent
-from ..recurring import Answer, Recurring
 from ..retain import Plan
 from ..store import SessionLine, Store
 from ..store.digests import SessionError

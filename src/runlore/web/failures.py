@@ -9,10 +9,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from .. import naming, recurring
+from .. import naming
 from .._words import moment
 from ..errors import NotFound
-from ..recurring import Answer, Recurring
+from ..mine import known_errors
+from ..mine.known_errors import Answer, Recurring
 from ..store import Filter, Store
 from ..store.digests import SessionError
 from ._view import lent, render
@@ -34,15 +35,15 @@ def asked(params: Mapping[str, str], now: datetime) -> tuple[dict[str, str], Fil
 def find(store: Store, given: dict[str, str], chosen: Filter, now: datetime) -> Answer:
     """Those that keep coming back, or what is known of the error that a text tells of."""
     if "q" in given:
-        return recurring.fixes_for(store, given["q"], chosen, now, limit=20)
+        return known_errors.find_fixes(store, given["q"], chosen, now, limit=20)
     text = given.get("least", "")
     least = int(text) if text.isdecimal() and len(text) < 4 else 2
-    return recurring.recurring(store, chosen, now, least=max(1, least), limit=SHOWN)
+    return known_errors.find_recurring(store, chosen, now, min_sessions=max(1, least), limit=SHOWN)
 
 
 def known(store: Store, fingerprint: str) -> tuple[Recurring, list[SessionError]]:
     """Raises NotFound."""
-    found = recurring.one(store, fingerprint, datetime.now(UTC))
+    found = known_errors.find_error(store, fingerprint, datetime.now(UTC))
     if found is None:
         raise NotFound(f"no session has an error {fingerprint!r}")
     return found
@@ -50,7 +51,7 @@ def known(store: Store, fingerprint: str) -> tuple[Recurring, list[SessionError]
 
 def recurring_errors(request: Request, store: Store, now: datetime) -> list[Recurring]:
     """Of all sessions, for the first page."""
-    answer: Answer = request.app.state.kept.get(store, "recurring", lambda: recurring.recurring(store, Filter(), now, limit=20))
+    answer: Answer = request.app.state.kept.get(store, "recurring", lambda: known_errors.find_recurring(store, Filter(), now, limit=20))
     return answer.found
 
 

@@ -1,26 +1,30 @@
-"""An error, and what made it go away."""
+"""An error, and the first thing that was done before it was gone."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from . import Case, Fleet, Signal
-from .recurring_error import WEAK
+from .. import Case, Fleet, Signal, error_lessons
+from ..loci import ErrorLocus
+from .recurring_error import WEAK_KINDS
+
+draft = error_lessons.draft
+find_ends = error_lessons.find_ends
 
 
 def mine(case: Case, _: Fleet) -> Iterator[Signal]:
     errors = {error.signature.fingerprint: error for error in case.digest.errors}
     for fix in case.digest.fixes:
         error = errors.get(fix.fingerprint)
-        if error is None or not fix.is_shown or fix.how == "retry" or error.signature.kind in WEAK:
+        if error is None or not fix.is_shown or fix.how == "retry" or error.signature.kind in WEAK_KINDS:
             continue
-        first = fix.steps[0]
+        template, first = error.signature.template, fix.steps[0]
         yield Signal(
             type="recovery",
             polarity="success",
             uid=case.uid,
-            locus=fix.fingerprint,
-            what=f"{error.signature.template} → {first.summary}",
+            locus=ErrorLocus(fix.fingerprint, template),
+            what=f"{template} → {first.summary}",
             seqs=(fix.failed_seq, first.seq, *([fix.fixed_seq] if fix.fixed_seq is not None else [])),
             magnitude=fix.confidence,
         )

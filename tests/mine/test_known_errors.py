@@ -12,8 +12,8 @@ import pytest
 from runlore._findings import Covers, ErrorSeen, Fix, Step
 from runlore.adapters import Facts, Position, Source
 from runlore.digest.errors import signature
+from runlore.mine.known_errors import Answer, find_fixes, find_recurring
 from runlore.model import Digest, make_uid
-from runlore.recurring import Answer, fixes_for, recurring
 from runlore.store import Batch, Filter, Piece, Store, open_store
 from runlore.timeline import Tally
 
@@ -76,7 +76,7 @@ def test_an_error_is_one_whatever_agent_and_repository_met_it(store: Store) -> N
     session(store, "a", agent="toy", repo="acme/api", key=fix("key"))
     session(store, "b", agent="other", repo="acme/web", key=None)
     session(store, "c", agent="other", javac=None)
-    answer = recurring(store, Filter(), NOW)
+    answer = find_recurring(store, Filter(), NOW)
     [found] = answer.found
     assert (found.sessions, found.count, found.repos, found.agents) == (2, 4, ("acme/api", "acme/web"), ("other", "toy"))
     assert (found.fixed, found.stayed, answer.total) == (1, 1, 1)
@@ -87,18 +87,18 @@ def test_an_error_is_one_whatever_agent_and_repository_met_it(store: Store) -> N
 def test_what_most_sessions_met_comes_first_and_the_rest_is_counted(store: Store) -> None:
     for n in range(3):
         session(store, f"a{n}", key=None, javac=None) if n else session(store, f"a{n}", key=None)
-    assert told(recurring(store, Filter(), NOW)) == ["KeyError: 'user'", "command not found: javac"]
-    answer = recurring(store, Filter(), NOW, limit=1, least=1)
+    assert told(find_recurring(store, Filter(), NOW)) == ["KeyError: 'user'", "command not found: javac"]
+    answer = find_recurring(store, Filter(), NOW, limit=1, min_sessions=1)
     assert (told(answer), answer.total) == (["KeyError: 'user'"], 2)
 
 
 def test_only_the_sessions_that_are_asked_for_count(store: Store) -> None:
     session(store, "a", agent="toy", repo="acme/api", days_ago=50, key=None)
     session(store, "b", agent="other", repo="acme/web", key=None)
-    assert recurring(store, Filter(agent="toy"), NOW, least=1).found[0].sessions == 1
-    assert recurring(store, Filter(repo="web"), NOW, least=1).found[0].agents == ("other",)
-    assert recurring(store, Filter(since=NOW - timedelta(days=9)), NOW, least=1).found[0].sessions == 1
-    assert recurring(store, Filter(agent="nobody"), NOW, least=1).found == []
+    assert find_recurring(store, Filter(agent="toy"), NOW, min_sessions=1).found[0].sessions == 1
+    assert find_recurring(store, Filter(repo="web"), NOW, min_sessions=1).found[0].agents == ("other",)
+    assert find_recurring(store, Filter(since=NOW - timedelta(days=9)), NOW, min_sessions=1).found[0].sessions == 1
+    assert find_recurring(store, Filter(agent="nobody"), NOW, min_sessions=1).found == []
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_only_the_sessions_that_are_asked_for_count(store: Store) -> None:
 def test_a_trend_is_told_by_sessions(store: Store, days: list[int], trend: str) -> None:
     for n, ago in enumerate(days):
         session(store, f"s{n}", days_ago=ago, key=None)
-    assert recurring(store, Filter(), NOW).found[0].trend == trend
+    assert find_recurring(store, Filter(), NOW).found[0].trend == trend
 
 
 def test_the_surest_fixes_are_told_and_none_twice_and_no_guess(store: Store) -> None:
@@ -122,13 +122,13 @@ def test_the_surest_fixes_are_told_and_none_twice_and_no_guess(store: Store) -> 
     session(store, "b", key=fix("key", "+two", confidence=0.9))
     session(store, "c", key=fix("key", "+two", confidence=0.8))
     session(store, "d", key=fix("key", "+guess", confidence=0.3))
-    [found] = recurring(store, Filter(), NOW).found
+    [found] = find_recurring(store, Filter(), NOW).found
     assert [known.diff for known in found.fixes] == ["+two", "+one"]
 
 
 def test_an_error_is_found_by_its_text_with_other_names_and_numbers(store: Store) -> None:
     session(store, "a", other=fix("other"))
-    answer = fixes_for(store, "E   ValueError: too many values to unpack (expected 17)", Filter(), NOW)
+    answer = find_fixes(store, "E   ValueError: too many values to unpack (expected 17)", Filter(), NOW)
     assert (told(answer), answer.found[0].likeness) == (["ValueError: too many values to unpack (expected <n>)"], 1.0)
     assert answer.found[0].fixes[0].diff == "+fixed"
     assert answer.asked is not None
@@ -140,26 +140,26 @@ def test_every_error_of_a_log_is_looked_for(store: Store) -> None:
     log = "\n".join(
         ["starting", "zsh: command not found: javac", *["..."] * 50, 'File "/a/b.py", line 7, in f', "KeyError: 'user'", "done"]
     )
-    assert sorted(told(fixes_for(store, log, Filter(), NOW))) == ["KeyError: 'user'", "command not found: javac"]
+    assert sorted(told(find_fixes(store, log, Filter(), NOW))) == ["KeyError: 'user'", "command not found: javac"]
 
 
 def test_where_an_error_is_not_known_the_nearest_is_told(store: Store) -> None:
     session(store, "a", other=fix("other"), javac=None)
-    answer = fixes_for(store, "ValueError: not enough values to unpack (expected 3, got 1)", Filter(), NOW)
+    answer = find_fixes(store, "ValueError: not enough values to unpack (expected 3, got 1)", Filter(), NOW)
     assert told(answer) == ["ValueError: too many values to unpack (expected <n>)"]
     assert 0.5 <= answer.found[0].likeness < 1
 
 
 def test_errors_of_another_name_are_never_near(store: Store) -> None:
     session(store, "a", javac=None, key=None)
-    assert fixes_for(store, "bash: line 3: mvn: command not found", Filter(), NOW).found == []
-    assert fixes_for(store, "TypeError: 'user'", Filter(), NOW).found == []
+    assert find_fixes(store, "bash: line 3: mvn: command not found", Filter(), NOW).found == []
+    assert find_fixes(store, "TypeError: 'user'", Filter(), NOW).found == []
 
 
 def test_a_text_without_an_error_has_no_answer(store: Store) -> None:
     session(store, "a", key=None)
     for text in ("", "   \n", "12345"):
-        answer = fixes_for(store, text, Filter(), NOW)
+        answer = find_fixes(store, text, Filter(), NOW)
         assert (answer.found, answer.asked) == ([], None)
 
 
@@ -167,11 +167,11 @@ def test_a_damaged_digest_costs_its_own_fix_and_no_other(store: Store) -> None:
     session(store, "a", key=fix("key", "+one"))
     session(store, "b", key=fix("key", "+two"))
     store.db.execute("update digests set length = length + 1 where session = 1")  # type: ignore[attr-defined]
-    [found] = recurring(store, Filter(), NOW).found
+    [found] = find_recurring(store, Filter(), NOW).found
     assert (found.sessions, [known.diff for known in found.fixes]) == (2, ["+two"])
 
 
 def test_hostile_text_is_asked_about_in_bounded_time(store: Store) -> None:
     session(store, "a", key=None)
     for text in ("error: " * 100_000, "x" * 1_000_000, "\n" * 100_000, "Error: a\n" * 10_000, "\x1b[" * 10_000, "{" * 100_000):
-        fixes_for(store, text, Filter(), NOW)
+        find_fixes(store, text, Filter(), NOW)

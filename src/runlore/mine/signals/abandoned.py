@@ -1,10 +1,13 @@
-"""Work that was left where it was."""
+"""Work that was abandoned."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from . import Case, Fleet, Signal
+from .. import Case, Fleet, Signal
+from ..loci import SessionLocus
+
+ADVICE = "ask for smaller steps, or say earlier what is wanted"
 
 
 def mine(case: Case, _: Fleet) -> Iterator[Signal]:
@@ -14,7 +17,7 @@ def mine(case: Case, _: Fleet) -> Iterator[Signal]:
             type="abandoned",
             polarity="problem",
             uid=case.uid,
-            locus="abandoned",
+            locus=SessionLocus("abandoned"),
             what="work is abandoned",
             seqs=digest.outcome_evidence,
             usd=case.usd,

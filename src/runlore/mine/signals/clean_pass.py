@@ -1,10 +1,11 @@
-"""Sessions that went well from beginning to end: nothing failed, nobody had to say it twice, and tests or a commit say so."""
+"""Sessions that passed without an error, a correction or a retry, as tests or a commit show."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from . import Case, Fleet, Signal
+from .. import Case, Fleet, Signal
+from ..loci import SessionLocus
 
 
 def mine(case: Case, _: Fleet) -> Iterator[Signal]:
@@ -15,7 +16,7 @@ def mine(case: Case, _: Fleet) -> Iterator[Signal]:
             type="clean_pass",
             polarity="success",
             uid=case.uid,
-            locus="clean",
+            locus=SessionLocus("clean"),
             what="sessions pass without an error or a correction",
             seqs=digest.outcome_evidence,
             usd=case.usd,

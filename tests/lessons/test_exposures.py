@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from runlore._findings import Covers, Told
-from runlore.lessons.standing import Standing, spans
-from runlore.lessons.tellings import by_asking, by_files
+from runlore.lessons.exposures import exposures_by_files, exposures_by_request
+from runlore.lessons.rendered_files import RenderedFile, iter_spans
 from runlore.mine import Case
 from runlore.model import Digest, format_time
 
@@ -27,21 +27,21 @@ def case(began: float = 5, **fields: Any) -> Case:
     return Case(uid="toy:1", digest=digest, began=hour(began), at=hour(began + 1), **given)
 
 
-def stood(at: float, *lessons: str, file: str = "/w/shop/AGENTS.md", repo: str = "acme/shop") -> Standing:
-    return Standing(at=hour(at), file=file, names=(file.rpartition("/")[2],), repo=repo, lessons=lessons, tokens=7)
+def stood(at: float, *lessons: str, file: str = "/w/shop/AGENTS.md", repo: str = "acme/shop") -> RenderedFile:
+    return RenderedFile(at=hour(at), file=file, names=(file.rpartition("/")[2],), repo=repo, lessons=lessons, tokens=7)
 
 
-def told(one: Case, *notes: Standing) -> list[str]:
+def told(one: Case, *notes: RenderedFile) -> list[str]:
     read = {"toy": ("AGENTS.md",)}
-    return [telling.lesson for telling in by_files(spans(notes), [one], lambda agent: read.get(agent, ()))]
+    return [exposure.lesson for exposure in exposures_by_files(iter_spans(notes), [one], lambda agent: read.get(agent, ()))]
 
 
 def test_a_session_is_told_what_stood_there_when_it_began() -> None:
     notes = stood(1, "a", "b"), stood(4, "b"), stood(6)
     assert [told(case(began), *notes) for began in (0.5, 1, 3, 4, 5, 6, 9)] == [[], ["a", "b"], ["a", "b"], ["b"], ["b"], [], []]
     assert told(case(99), *notes[:2]) == ["b"]  # Until now.
-    [telling] = by_files(spans(notes[1:]), [case()], lambda _: ("AGENTS.md",))
-    assert (telling.uid, telling.way, telling.at, telling.repo, telling.tokens) == (
+    [exposure] = exposures_by_files(iter_spans(notes[1:]), [case()], lambda _: ("AGENTS.md",))
+    assert (exposure.uid, exposure.way, exposure.at, exposure.repo, exposure.tokens) == (
         "toy:1",
         "file",
         START + timedelta(hours=5),
@@ -75,9 +75,9 @@ def test_without_a_repository_only_the_very_folder_counts() -> None:
 
 def test_who_asked_was_told_and_what_a_subagent_asked_for_it_knows_alone() -> None:
     asked = msgspec.structs.replace(case().digest, told=(Told(lesson="a", seq=4, at=START, tokens=9), Told(lesson="b", seq=8)))
-    found = list(by_asking([msgspec.structs.replace(case(), digest=asked)]))
+    found = list(exposures_by_request([msgspec.structs.replace(case(), digest=asked)]))
     assert [(one.lesson, one.way, one.at, one.seq, one.tokens) for one in found] == [
         ("a", "asked", START, 4, 9),
         ("b", "asked", START + timedelta(hours=6), 8, 0),
     ]
-    assert list(by_asking([msgspec.structs.replace(case(), digest=asked, is_subagent=True)])) == []
+    assert list(exposures_by_request([msgspec.structs.replace(case(), digest=asked, is_subagent=True)])) == []

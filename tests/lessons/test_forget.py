@@ -9,11 +9,11 @@ import pytest
 
 from runlore.lessons import Lesson
 from runlore.lessons.curate import decide
-from runlore.lessons.drafts import Gate, drafts
-from runlore.lessons.forgotten import GONE, Gone, touched, without
+from runlore.lessons.drafts import Gate, draft_lessons
+from runlore.lessons.forget import FORGOTTEN, ForgottenSession, find_affected, remove_sessions
 from runlore.mine import Case
-from runlore.mine._words import head
-from runlore.mine.patterns import find
+from runlore.mine.commands import command_head
+from runlore.mine.patterns import find_patterns
 from tests.lessons.test_curate import about, proposed
 from tests.mine.fleet import fleet
 
@@ -24,10 +24,11 @@ replace = msgspec.structs.replace
 def after(lesson: Lesson, cases: list[Case], *uids: str, texts: tuple[str, ...] = ()) -> Lesson | None:
     """The lesson when these sessions are forgotten."""
     by_uid = {case.uid: case for case in cases}
-    gone = {uid: Gone(by_uid[uid].digest if uid in by_uid else None, texts) for uid in uids}
+    gone = {uid: ForgottenSession(by_uid[uid].digest if uid in by_uid else None, texts) for uid in uids}
     left = [case for case in cases if case.uid not in uids]
-    made = [draft for draft, _, _ in drafts(find(left), {case.uid: case for case in left}, Gate()) if draft]
-    return without(lesson, gone, made, NOW)
+    drafted = draft_lessons(find_patterns(left), {case.uid: case for case in left}, Gate())
+    made = [one.lesson for one in drafted if one.lesson]
+    return remove_sessions(lesson, gone, made, NOW)
 
 
 def with_step(case: Case, summary: str) -> Case:
@@ -56,7 +57,7 @@ def test_a_decision_stays_when_too_little_is_left_and_the_words_go(status: str) 
     found = after(lesson, cases, "toy:0002")
     assert found is not None
     assert (found.id, found.status, found.why, found.sessions) == (lesson.id, status, "I know this one", 1)
-    assert (found.problem, found.resolution, found.key) == (GONE, "", "")
+    assert (found.problem, found.resolution, found.key) == (FORGOTTEN, "", "")
     assert "its words with it" in found.notes
     assert not found.is_ready(1)
 
@@ -85,7 +86,7 @@ def test_a_persons_own_words_stay_and_what_they_quote_goes() -> None:
     quoting = replace(own, problem="the build of the secret project breaks")
     found = after(quoting, cases, "toy:0002", texts=("the build of the secret project breaks on a Monday",))
     assert found is not None
-    assert (found.problem, found.resolution) == (GONE, own.resolution)
+    assert (found.problem, found.resolution) == (FORGOTTEN, own.resolution)
 
 
 def test_a_command_that_an_edited_lesson_still_tells_goes_with_its_session() -> None:
@@ -105,13 +106,13 @@ def test_a_command_that_an_edited_lesson_still_tells_goes_with_its_session() -> 
 
 def test_the_command_that_a_lesson_is_about_goes_with_the_sessions_that_ran_it() -> None:
     cases = fleet(3, 30, {"retry_storm": [2, 9, 20]})
-    about_it = next(head(run.command) for run in cases[2].digest.commands if run.failed)
+    about_it = next(command_head(run.command) for run in cases[2].digest.commands if run.failed)
     decided = Lesson(id="storm", kind="retries", status="approved", problem="it fails", resolution="stop", evidence=("toy:0002#1",))
     mined = replace(decided, about=about_it)
-    assert touched([replace(mined, evidence=())], {"toy:0009": Gone(cases[9].digest)}) == [replace(mined, evidence=())]
+    assert find_affected([replace(mined, evidence=())], {"toy:0009": ForgottenSession(cases[9].digest)}) == [replace(mined, evidence=())]
     found = after(mined, cases, "toy:0002")
     assert found is not None
-    assert (found.about, found.problem, found.resolution) == ("", GONE, "")
+    assert (found.about, found.problem, found.resolution) == ("", FORGOTTEN, "")
     edited = replace(mined, edited=True, evidence=("toy:0002#1", "toy:0009#1"))
     kept, gone = after(edited, cases, "toy:0002"), after(edited, cases, "toy:0002", "toy:0009")
     assert kept is not None
@@ -123,12 +124,12 @@ def test_the_command_that_a_lesson_is_about_goes_with_the_sessions_that_ran_it()
 def test_lessons_that_have_nothing_of_a_session_are_not_touched() -> None:
     cases = fleet(1, 30, {"recovery": [2, 9, 20], "correction": [3, 8, 14]})
     known = proposed(cases)
-    by_uid = {case.uid: Gone(case.digest) for case in cases}
-    assert touched(known, {"toy:0005": by_uid["toy:0005"]}) == []
-    assert [one.kind for one in touched(known, {"toy:0009": by_uid["toy:0009"]})] == ["error"]
+    by_uid = {case.uid: ForgottenSession(case.digest) for case in cases}
+    assert find_affected(known, {"toy:0005": by_uid["toy:0005"]}) == []
+    assert [one.kind for one in find_affected(known, {"toy:0009": by_uid["toy:0009"]})] == ["error"]
     uncited = [replace(one, evidence=()) for one in known]  # A lesson names no more than the newest of its sessions.
-    assert [one.kind for one in touched(uncited, {"toy:0009": by_uid["toy:0009"]})] == ["error"]
-    assert touched(known, {"toy:unknown": Gone(None)}) == []
+    assert [one.kind for one in find_affected(uncited, {"toy:0009": by_uid["toy:0009"]})] == ["error"]
+    assert find_affected(known, {"toy:unknown": ForgottenSession(None)}) == []
 
 
 def test_words_that_other_sessions_have_as_well_stay_without_a_note() -> None:
@@ -136,5 +137,5 @@ def test_words_that_other_sessions_have_as_well_stay_without_a_note() -> None:
     cases[5] = with_step(cases[9], "npm install vite")
     cases[5] = replace(cases[5], uid="toy:0005", root="toy:0005", digest=replace(cases[5].digest, errors=(), fixes=cases[5].digest.fixes))
     lesson = decide(about(proposed(cases), "vite"), "approved", NOW)
-    assert touched([lesson], {"toy:0005": Gone(cases[5].digest)}) == [lesson]
+    assert find_affected([lesson], {"toy:0005": ForgottenSession(cases[5].digest)}) == [lesson]
     assert after(lesson, cases, "toy:0005") == lesson

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from runlore.lessons import Lesson, standing
-from runlore.lessons.render import BEGIN, END, block
-from runlore.lessons.standing import LARGEST, NOTES, look, read, spans
+from runlore.lessons import Lesson, rendered_files
+from runlore.lessons.render import BEGIN, END, render_block
+from runlore.lessons.rendered_files import FILE_NAME, MAX_BYTES, iter_spans, read_records, record_files
 from runlore.model import parse_time
 from tests.projects import checkout
 
@@ -25,47 +25,47 @@ def place(tmp_path: Path) -> Path:
 
 def put(file: Path, *ids: str, at: datetime = NOW) -> None:
     lessons = [Lesson(id=name, problem="it [fails]", resolution="do this\n- or [that]") for name in ids]
-    file.write_text(f"# Mine\n- not [ours]\n\n{block(lessons)}\n- nor [this]\n")
+    file.write_text(f"# Mine\n- not [ours]\n\n{render_block(lessons)}\n- nor [this]\n")
     os.utime(file, (at.timestamp(), at.timestamp()))
 
 
 def noted(home: Path) -> list[tuple[str, ...]]:
-    return [note.lessons for note in read(home)]
+    return [note.lessons for note in read_records(home)]
 
 
 def test_what_stands_in_a_file_is_noted_when_it_is_another(place: Path) -> None:
     home, file = place.parent, place / "AGENTS.md"
     put(file, "abc", "d-1")
     for _ in range(2):
-        look(home, NOW, file)
-    [note] = read(home)
+        record_files(home, NOW, file)
+    [note] = read_records(home)
     assert (note.file, note.names, note.repo, note.lessons) == (os.path.realpath(file), ("AGENTS.md",), "acme/shop", ("abc", "d-1"))
     assert (parse_time(note.at), note.tokens > 20) == (NOW, True)
     put(file, "d-1", at=NOW + timedelta(hours=1))
-    look(home, NOW + timedelta(hours=2))
+    record_files(home, NOW + timedelta(hours=2))
     file.write_text("# Mine\n")
-    look(home, NOW + timedelta(hours=3))
+    record_files(home, NOW + timedelta(hours=3))
     file.unlink()
-    look(home, NOW + timedelta(hours=4))
+    record_files(home, NOW + timedelta(hours=4))
     put(file, "abc")
-    look(home, NOW + timedelta(hours=5))
+    record_files(home, NOW + timedelta(hours=5))
     assert noted(home) == [("abc", "d-1"), ("d-1",), (), ("abc",)]
-    first, second, third = spans(read(home))
+    first, second, third = iter_spans(read_records(home))
     assert (first.since, first.until, second.since) == (NOW, NOW + timedelta(hours=1), NOW + timedelta(hours=1))
     assert (third.since >= NOW + timedelta(hours=2), third.until) == (True, None)  # Never before what was noted last.
     if os.name != "nt":
-        assert (home / NOTES).stat().st_mode & 0o077 == 0
+        assert (home / FILE_NAME).stat().st_mode & 0o077 == 0
 
 
 def test_a_file_that_was_about_to_be_written_is_looked_at_by_the_next_sync(place: Path) -> None:
     home, file = place.parent, place / "AGENTS.md"
-    look(home, NOW, file)
-    assert not (home / NOTES).exists()
-    look(home, NOW - timedelta(hours=1), file, is_coming=True)
+    record_files(home, NOW, file)
+    assert not (home / FILE_NAME).exists()
+    record_files(home, NOW - timedelta(hours=1), file, is_coming=True)
     put(file, "abc")  # And killed.
-    look(home, NOW + timedelta(hours=1))
-    [span] = spans(read(home))
-    assert (span.note.lessons, span.since) == (("abc",), NOW)
+    record_files(home, NOW + timedelta(hours=1))
+    [span] = iter_spans(read_records(home))
+    assert (span.file.lessons, span.since) == (("abc",), NOW)
 
 
 def test_a_file_is_known_by_the_names_that_lead_to_it(place: Path) -> None:
@@ -76,45 +76,45 @@ def test_a_file_is_known_by_the_names_that_lead_to_it(place: Path) -> None:
     if os.name != "nt":
         (place / "GEMINI.md").symlink_to("AGENTS.md")
         (place / "gone.md").symlink_to("nowhere")
-    look(home, NOW, file)
-    assert set(read(home)[-1].names) == {"AGENTS.md", "CLAUDE.md"} | ({"GEMINI.md"} if os.name != "nt" else set())
+    record_files(home, NOW, file)
+    assert set(read_records(home)[-1].names) == {"AGENTS.md", "CLAUDE.md"} | ({"GEMINI.md"} if os.name != "nt" else set())
     (place / "CLAUDE.md").unlink()
-    look(home, NOW)
-    assert (len(read(home)), "CLAUDE.md" in read(home)[-1].names) == (2, False)
+    record_files(home, NOW)
+    assert (len(read_records(home)), "CLAUDE.md" in read_records(home)[-1].names) == (2, False)
 
 
 def test_what_cannot_be_read_changes_nothing_and_a_damaged_note_costs_itself(place: Path) -> None:
     home, file = place.parent, place / "AGENTS.md"
     put(file, "abc")
-    look(home, NOW, file)
+    record_files(home, NOW, file)
     file.write_bytes(b"\xff\xfe")
-    look(home, NOW)
+    record_files(home, NOW)
     file.unlink()
     file.mkdir()
-    look(home, NOW)
-    with open(home / NOTES, "ab") as notes:
+    record_files(home, NOW)
+    with open(home / FILE_NAME, "ab") as notes:
         notes.write(b'{"at": "yesterday", "file": "x"}\n{"at"\n\xff\n')
     assert noted(home) == [("abc",)]
 
 
 def test_of_many_files_those_are_looked_at_that_were_noted_last(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(standing, "MOST", 2)
+    monkeypatch.setattr(rendered_files, "MAX_FILES", 2)
     home, files = place.parent, [place / name for name in ("A.md", "B.md", "C.md", "A.md")]
     for n, file in enumerate(files):
         put(file, f"abc{n}")
-        look(home, NOW, file)
+        record_files(home, NOW, file)
     for file in files:
         put(file, "new")
-    look(home, NOW)
-    assert [(Path(note.file).name, note.lessons) for note in read(home)[len(files) :]] == [("C.md", ("new",)), ("A.md", ("new",))]
+    record_files(home, NOW)
+    assert [(Path(note.file).name, note.lessons) for note in read_records(home)[len(files) :]] == [("C.md", ("new",)), ("A.md", ("new",))]
 
 
 def test_the_notes_do_not_grow_without_end(place: Path) -> None:
     home, file = place.parent, place / "AGENTS.md"
-    (home / NOTES).write_bytes(b" " * LARGEST)
+    (home / FILE_NAME).write_bytes(b" " * MAX_BYTES)
     put(file, "abc")
-    look(home, NOW, file)
-    assert (home / NOTES).stat().st_size == LARGEST
+    record_files(home, NOW, file)
+    assert (home / FILE_NAME).stat().st_size == MAX_BYTES
 
 
 def test_lessons_are_read_out_of_their_block_alone(place: Path) -> None:
@@ -122,5 +122,5 @@ def test_lessons_are_read_out_of_their_block_alone(place: Path) -> None:
     file.write_text(
         f"- x [no1]\r\n{BEGIN}\r\n- one: do [this] [a-1]\r\n- no id\r\nx [no2]\r\n- two [b2]\r\n{END}\r\n- x [no3]\r\n", newline=""
     )
-    look(home, NOW, file)
+    record_files(home, NOW, file)
     assert noted(home) == [("a-1", "b2")]

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from . import Case, Fleet, Signal
+from .. import Case, Fleet, Signal
+from ..loci import SessionLocus
 
-FROM = 2
-"""Compactions. One is a long session; with the second, what was said at first is known only from a summary of a summary."""
+ADVICE = "split the task, or begin a new session for each part"
+
+MIN_COMPACTIONS = 2
+"""One compaction is a long session. After the second, the beginning is a summary of a summary."""
 
 
 def mine(case: Case, _: Fleet) -> Iterator[Signal]:
-    if case.digest.compactions >= FROM:
+    if case.digest.compactions >= MIN_COMPACTIONS:
         yield Signal(
             type="context_pressure",
             polarity="problem",
             uid=case.uid,
-            locus="context",
+            locus=SessionLocus("context"),
             what="the context is compacted more than once in a session",
             magnitude=case.digest.compactions,
             usd=case.usd,

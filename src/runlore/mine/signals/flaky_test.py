@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from . import Case, Fleet, Signal
+from .. import Case, Fleet, Signal, error_lessons
+from ..loci import FlakyTestLocus
+
+ADVICE = "make this test reliable, or leave it out until it is"
+
+draft = error_lessons.draft
+find_ends = error_lessons.find_ends
 
 
 def mine(case: Case, _: Fleet) -> Iterator[Signal]:
@@ -13,13 +19,13 @@ def mine(case: Case, _: Fleet) -> Iterator[Signal]:
         error = errors.get(fix.fingerprint)
         if error is None or fix.fixed_seq is None or fix.how != "retry":
             continue
-        ran = [test for test in case.digest.tests if test.seq in (fix.failed_seq, fix.fixed_seq)]
-        if error.signature.kind == "test" or ran:
+        runs = [test for test in case.digest.tests if test.seq in (fix.failed_seq, fix.fixed_seq)]
+        if error.signature.kind == "test" or runs:
             yield Signal(
                 type="flaky_test",
                 polarity="problem",
                 uid=case.uid,
-                locus=fix.fingerprint,
+                locus=FlakyTestLocus(fix.fingerprint),
                 what=f"passes when it is run again: {error.signature.template}",
                 seqs=(fix.failed_seq, fix.fixed_seq),
                 is_local=True,

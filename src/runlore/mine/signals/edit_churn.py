@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from . import Case, Fleet, Signal
-from ._words import place
+from .. import Case, Fleet, Signal
+from ..commands import short_path
+from ..loci import FileLocus
 
-FROM = 10
-"""Changes. Those of one thought come in threes and fours; ten are several thoughts about the same lines."""
+ADVICE = "ask for a plan before changing this file, or split it"
+
+MIN_CHANGES = 10
+"""One idea takes three or four changes; ten are several ideas about the same lines."""
 
 
 def mine(case: Case, _: Fleet) -> Iterator[Signal]:
     for path, count in case.digest.edits.items():
-        if count >= FROM:
+        if count >= MIN_CHANGES:
             yield Signal(
                 type="edit_churn",
                 polarity="problem",
                 uid=case.uid,
-                locus=place(path),
-                what=f"{place(path)} is changed over and over in one session",
+                locus=FileLocus(short_path(path)),
+                what=f"{short_path(path)} is changed over and over in one session",
                 magnitude=count,
                 is_local=True,
             )

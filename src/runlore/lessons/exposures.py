@@ -1,0 +1,83 @@
+"""Exposures: which lessons were shown to which sessions, and how. Pure.
+
+They come from the records of hooks, from what sessions asked our server for, and from the
+instruction files that lessons were rendered into.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
+from typing import Literal
+
+import msgspec
+
+from ..mine import Case
+from ..model import parse_time
+from .deliver import Delivered
+from .rendered_files import Span
+
+Way = Literal["start", "fail", "asked", "file"]
+"""By a hook at the start or when a tool failed; because the session asked our server; in a file
+that its agent reads."""
+
+
+class Exposure(msgspec.Struct, frozen=True, kw_only=True):
+    """A lesson that was shown to a session."""
+
+    lesson: str
+    uid: str
+    way: Way
+    at: datetime
+    repo: str = ""
+    tokens: int = 0
+    """Tokens of everything that was shown with it."""
+    seq: int = 0
+    """The event with the answer, if the session asked for it."""
+
+
+def exposures_by_hooks(records: Iterable[Delivered]) -> Iterator[Exposure]:
+    for record in records:
+        for lesson in record.lessons:
+            way: Way = "start" if record.event == "start" else "fail"
+            yield Exposure(lesson=lesson, uid=record.uid, way=way, at=parse_time(record.at), repo=record.repo, tokens=record.tokens)
+
+
+def exposures_by_request(cases: Iterable[Case]) -> Iterator[Exposure]:
+    """Yield what sessions asked for. What a subagent asked for, its session has not read."""
+    for case in cases:
+        for answer in () if case.is_subagent else case.digest.told:
+            at = answer.at or (parse_time(case.at) if case.at else None)
+            if at:
+                yield Exposure(
+                    lesson=answer.lesson, uid=case.uid, way="asked", at=at, repo=case.repo or "", tokens=answer.tokens, seq=answer.seq
+                )
+
+
+def exposures_by_files(
+    spans: Iterable[Span], cases: Iterable[Case], instruction_names: Callable[[str], tuple[str, ...]]
+) -> Iterator[Exposure]:
+    """Yield the sessions that began while lessons were in a file that their agent reads.
+
+    `instruction_names` returns the names of an agent's instruction files.
+    """
+    by_repo: dict[str, list[tuple[datetime, str, Case]]] = {}
+    for case in cases:
+        if case.began and case.cwd and not case.is_subagent:
+            by_repo.setdefault(case.repo or "", []).append((parse_time(case.began), _normalize(case.cwd), case))
+    every = [one for of_repo in by_repo.values() for one in of_repo]
+    for span in spans:
+        file, folder = span.file, _normalize(os.path.dirname(span.file.file))
+        for began, cwd, case in by_repo.get(file.repo, ()) if file.repo else every:
+            is_then = span.since <= began and (span.until is None or began < span.until)
+            # Agents look in the folder they are started in, and above it up to the root of the
+            # repository.
+            is_there = cwd == folder or (bool(file.repo) and cwd.startswith(f"{folder}/"))
+            if is_then and is_there and not set(file.names).isdisjoint(instruction_names(case.agent)):
+                for lesson in file.lessons:
+                    yield Exposure(lesson=lesson, uid=case.uid, way="file", at=began, repo=case.repo or "", tokens=file.tokens)
+
+
+def _normalize(path: str) -> str:
+    return os.path.normcase(path).replace("\\", "/").rstrip("/")

@@ -1,0 +1,72 @@
+"""Drafts of lessons: what a miner's `draft()` is given and what it returns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from hashlib import blake2b
+
+import msgspec
+
+from . import Case, Pattern
+
+MAX_EVIDENCE = 12
+"""Events that a lesson names: enough to look at, and its file stays short."""
+
+
+class Draft(msgspec.Struct, frozen=True, kw_only=True):
+    """A lesson as a miner proposes it.
+
+    The fields have the names and meanings of those of `Lesson`.
+    """
+
+    id: str
+    kind: str
+    problem: str
+    resolution: str
+    agent: str = ""
+    repo: str = ""
+    tool: str = ""
+    fingerprint: str = ""
+    about: str = ""
+    key: str = ""
+    evidence: tuple[str, ...] = ()
+    signals: int = 0
+    sessions: int = 0
+    helped: int = 0
+    confidence: float = 0.0
+    last_at: str = ""
+
+
+class Group(msgspec.Struct, frozen=True):
+    """Patterns about the same subject, and the sessions to draft a lesson from."""
+
+    patterns: tuple[Pattern, ...]
+    all_cases: Mapping[str, Case]
+    """Every session by uid, whether or not it shows one of the patterns."""
+    min_sessions: int
+    """Independent sessions that a resolution must have helped in."""
+
+    @property
+    def pattern(self) -> Pattern:
+        """Return the pattern of a group that has only one."""
+        [pattern] = self.patterns
+        return pattern
+
+    @property
+    def cases(self) -> list[Case]:
+        """Return the sessions that show one of the patterns, by uid."""
+        uids = sorted({uid for pattern in self.patterns for uid in pattern.uids})
+        return [self.all_cases[uid] for uid in uids if uid in self.all_cases]
+
+
+def hash_id(*parts: str) -> str:
+    """Return an id for what consists of these parts, in any order."""
+    return blake2b("\0".join(sorted(set(parts))).encode("utf-8", "replace"), digest_size=6).hexdigest()
+
+
+def only_one(names: tuple[str, ...] | list[str]) -> str:
+    """Return the only name, or an empty text.
+
+    It limits a lesson to the one place it was noticed in: elsewhere the advice may be wrong.
+    """
+    return names[0] if len(names) == 1 else ""

@@ -1,0 +1,266 @@
+"""Errors that occur in the sessions of a store, and what fixed them.
+
+An error is known by its fingerprint, whichever tool, agent or repository printed it. The store says
+where each occurred; here that is counted, ranked and joined with the fixes. Everything comes from
+digests, so the answers stay when events are evicted. Nothing here prints or writes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+
+import msgspec
+
+from .._findings import SHOWN_FROM, Fix, Signature, Step, Trend
+from ..errors import RunloreError
+from ..model import Digest, format_time
+from ..store import Filter, Store
+from ..store.digests import SessionError
+
+TREND_PERIOD = timedelta(days=30)
+"""A trend compares the last period with the one before it."""
+MAX_FIXES = 3
+"""Fixes shown for an error: the most certain ones, no two of which say the same."""
+MAX_DIGESTS_FOR_FIXES = 8
+"""Digests that are opened to find the fixes of an error."""
+MIN_LIKENESS = 0.5
+"""Share of distinctive words that two errors must have in common to be called near."""
+MAX_LINES = 400
+"""Lines of a pasted text that are looked at, from its end: the last lines of a log say most."""
+
+
+class KnownFix(msgspec.Struct, frozen=True, kw_only=True):
+    """What made an error go away in one session, and where to read it."""
+
+    uid: str
+    agent: str
+    repo: str | None
+    at: str | None
+    failed_seq: int
+    fixed_seq: int | None
+    how: str
+    confidence: float
+    steps: tuple[Step, ...]
+    diff: str
+    command: str | None
+    """The command that failed."""
+
+    @property
+    def seq(self) -> int:
+        """Return the event that is taken for the fix."""
+        return self.steps[0].seq
+
+
+class Recurring(msgspec.Struct, frozen=True, kw_only=True):
+    """An error and all that is known of it."""
+
+    fingerprint: str
+    kind: str
+    name: str
+    template: str
+    count: int
+    sessions: int
+    repos: tuple[str, ...]
+    agents: tuple[str, ...]
+    first_at: str | None
+    last_at: str | None
+    last_uid: str
+    last_seq: int
+    trend: Trend
+    fixed: int
+    """Sessions in which it went away for a known reason."""
+    stayed: int
+    """Sessions in which it never went away, or in which nobody tried again."""
+    usd: float | None
+    """Cost of the calls from where it first occurred to where it was gone, over all sessions; None
+    if no price is known."""
+    fixes: tuple[KnownFix, ...] = ()
+    likeness: float = 1.0
+    """How near it is to the error that was asked about; 1 is the same error."""
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """The most important errors, out of `total`."""
+
+    found: list[Recurring]
+    total: int
+    asked: Signature | None = None
+    """The error that a pasted text was taken for."""
+
+
+# ── errors that recur ────────────────────────────────────────────────────────────────────────────
+def find_recurring(store: Store, chosen: Filter, now: datetime, *, min_sessions: int = 2, limit: int | None = 20) -> Answer:
+    """Return the errors of at least so many sessions, those of most sessions first.
+
+    Subagents count.
+    """
+    chosen = chosen._replace(parents_only=False)
+    groups = [rows for rows in _group_by_fingerprint(store.errors_seen(chosen)).values() if len(rows) >= min_sessions]
+    groups.sort(key=lambda rows: (-len(rows), -sum(row.count for row in rows), rows[0].fingerprint))
+    shown = groups if limit is None else groups[:limit]
+    costs = store.spent_on(chosen, [rows[0].fingerprint for rows in shown])
+    return Answer(found=[_build_recurring(store, rows, costs, now) for rows in shown], total=len(groups))
+
+
+def find_error(store: Store, fingerprint: str, now: datetime) -> tuple[Recurring, list[SessionError]] | None:
+    """Return an error with every session that has it, latest first; None if no session has it."""
+    chosen = Filter(parents_only=False)
+    groups = _group_by_fingerprint(store.errors_seen(chosen, [fingerprint]))
+    if fingerprint not in groups:
+        return None
+    return _build_recurring(store, groups[fingerprint], store.spent_on(chosen, [fingerprint]), now), groups[fingerprint]
+
+
+def _group_by_fingerprint(rows: Iterable[SessionError]) -> dict[str, list[SessionError]]:
+    """Return where each error occurred, latest first."""
+    groups: dict[str, list[SessionError]] = defaultdict(list)
+    for row in sorted(rows, key=lambda row: (row.last_at or "", row.uid), reverse=True):
+        groups[row.fingerprint].append(row)
+    return groups
+
+
+def _build_recurring(store: Store, rows: list[SessionError], costs: dict[str, float], now: datetime, likeness: float = 1.0) -> Recurring:
+    last = rows[0]
+    repos = Counter(row.repo for row in rows if row.repo)
+    agents = Counter(row.agent for row in rows)
+    times = [row.first_at for row in rows if row.first_at]
+    return Recurring(
+        fingerprint=last.fingerprint,
+        kind=last.kind,
+        name=last.name,
+        template=last.template,
+        count=sum(row.count for row in rows),
+        sessions=len(rows),
+        repos=tuple(sorted(repos, key=lambda name: (-repos[name], name))),
+        agents=tuple(sorted(agents, key=lambda name: (-agents[name], name))),
+        first_at=min(times, default=None),
+        last_at=last.last_at,
+        last_uid=last.uid,
+        last_seq=last.last_seq,
+        trend=_find_trend(rows, now),
+        fixed=sum(row.how is not None for row in rows),
+        stayed=sum(row.fixed_seq is None for row in rows),
+        usd=costs.get(last.fingerprint),
+        fixes=tuple(_find_known_fixes(store, rows)),
+        likeness=round(likeness, 2),
+    )
+
+
+def _find_trend(rows: Sequence[SessionError], now: datetime) -> Trend:
+    """Return the trend by sessions: a hundred errors in one session are no trend.
+
+    Rows without a time are left out.
+    """
+    start, start_before = format_time(now - TREND_PERIOD), format_time(now - 2 * TREND_PERIOD)
+    recent = sum(row.last_at is not None and row.last_at >= start for row in rows)
+    earlier = sum(row.last_at is not None and start_before <= row.last_at < start for row in rows)
+    if not recent:
+        return "stopped"
+    if not any(row.first_at is not None and row.first_at < start for row in rows):
+        return "new"
+    return "rising" if recent > 1.5 * earlier else "falling" if earlier > 1.5 * recent else "steady"
+
+
+# ── what fixed them ──────────────────────────────────────────────────────────────────────────────
+def _find_known_fixes(store: Store, rows: Sequence[SessionError]) -> list[KnownFix]:
+    fixed = [row for row in rows if row.how is not None and row.confidence >= SHOWN_FROM]
+    fixed.sort(key=lambda row: (row.confidence, row.last_at or ""), reverse=True)
+    fixes: dict[str, KnownFix] = {}
+    for row in fixed[:MAX_DIGESTS_FOR_FIXES]:
+        fix = _read_known_fix(store, row)
+        if fix is not None:
+            fixes.setdefault(fix.diff or f"{fix.how} {fix.steps[0].summary}", fix)
+        if len(fixes) == MAX_FIXES:
+            break
+    return list(fixes.values())
+
+
+def _read_known_fix(store: Store, row: SessionError) -> KnownFix | None:
+    try:
+        digest = store.digest(row.uid)
+    except RunloreError:  # `doctor` reports a damaged digest; the others still have answers.
+        return None
+    fix = _fix_in_digest(digest, row.fingerprint)
+    if digest is None or fix is None or fix.how is None or not fix.is_shown:
+        return None
+    error = next(error for error in digest.errors if error.signature.fingerprint == row.fingerprint)
+    return KnownFix(
+        uid=row.uid,
+        agent=row.agent,
+        repo=row.repo,
+        at=row.last_at,
+        failed_seq=fix.failed_seq,
+        fixed_seq=fix.fixed_seq,
+        how=fix.how,
+        confidence=fix.confidence,
+        steps=fix.steps,
+        diff=fix.diff,
+        command=error.command,
+    )
+
+
+def _fix_in_digest(digest: Digest | None, fingerprint: str) -> Fix | None:
+    return next((fix for fix in digest.fixes if fix.fingerprint == fingerprint), None) if digest else None
+
+
+# ── errors in a text ─────────────────────────────────────────────────────────────────────────────
+def find_fixes(store: Store, text: str, chosen: Filter, now: datetime, *, limit: int = 5) -> Answer:
+    """Return what is known of the errors in a text, which is one line or a whole log.
+
+    If none of them is known, returns the nearest known errors.
+    """
+    chosen = chosen._replace(parents_only=False)
+    signatures = _find_signatures(text)
+    if not signatures:
+        return Answer(found=[], total=0)
+    groups = _group_by_fingerprint(store.errors_seen(chosen, list(signatures)))
+    likeness = dict.fromkeys(groups, 1.0)
+    if not groups:
+        likeness = _find_nearest(store, next(iter(signatures.values())), limit)
+        groups = _group_by_fingerprint(store.errors_seen(chosen, list(likeness)))
+    order = {fingerprint: n for n, fingerprint in enumerate(signatures)}
+    ranked = sorted(groups.values(), key=lambda rows: _rank(rows, likeness, order))
+    costs = store.spent_on(chosen, [rows[0].fingerprint for rows in ranked[:limit]])
+    errors = [_build_recurring(store, rows, costs, now, likeness[rows[0].fingerprint]) for rows in ranked[:limit]]
+    return Answer(found=errors, total=len(ranked), asked=next(iter(signatures.values())))
+
+
+def _rank(rows: list[SessionError], likeness: dict[str, float], order: dict[str, int]) -> tuple[float, bool, int, int]:
+    """Return a sort key: the nearest error first, then those with a known fix, then in the order of
+    the text."""
+    fingerprint = rows[0].fingerprint
+    return -likeness[fingerprint], not any(row.how for row in rows), order.get(fingerprint, 0), -len(rows)
+
+
+def _find_signatures(text: str) -> dict[str, Signature]:
+    """Return the errors a text may report: that of the whole text first, then those of its lines,
+    last lines first."""
+    from ..digest.errors import signature, signature_of_line
+
+    signatures: dict[str, Signature] = {}
+    lines = text.splitlines()
+    for one in (signature(text), *map(signature_of_line, reversed(lines[-MAX_LINES:] if len(lines) > 1 else []))):
+        if one is not None:
+            signatures.setdefault(one.fingerprint, one)
+    return signatures
+
+
+def _find_nearest(store: Store, wanted: Signature, limit: int) -> dict[str, float]:
+    """Return the fingerprints of the nearest errors with their likeness, the share of distinctive
+    words in common.
+
+    Of equally near errors the one of more sessions comes first. Errors with different names are
+    never near.
+    """
+    from ..digest.families import telling_words
+
+    wanted_words = telling_words(wanted.template)
+    near = []
+    for fingerprint, _, name, template, sessions in store.templates():
+        if name == wanted.name and wanted_words:
+            words = telling_words(template)
+            near.append((2 * len(wanted_words & words) / (len(wanted_words) + len(words)), sessions, fingerprint))
+    near.sort(reverse=True)
+    return {fingerprint: likeness for likeness, _, fingerprint in near[:limit] if likeness >= MIN_LIKENESS}

@@ -1,0 +1,30 @@
+"""A tool that answers with the same error several times in one session: the agent calls it
+wrongly."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .. import Case, Fleet, Signal, error_lessons
+from ..loci import ToolErrorLocus
+
+ADVICE = "tell the agent how this tool wants to be called"
+
+draft = error_lessons.draft
+find_ends = error_lessons.find_ends
+
+MIN_ERRORS = 3
+
+
+def mine(case: Case, _: Fleet) -> Iterator[Signal]:
+    for error in case.digest.errors:
+        if error.count >= MIN_ERRORS and error.tool and error.action not in (None, "shell"):
+            yield Signal(
+                type="tool_thrash",
+                polarity="problem",
+                uid=case.uid,
+                locus=ToolErrorLocus(str(error.action), error.signature.fingerprint, error.tool),
+                what=f"{error.tool}: {error.signature.template}",
+                seqs=error.seqs[:MIN_ERRORS],
+                magnitude=error.count,
+            )
