@@ -1,8 +1,9 @@
-"""What an agent waits for: a hook at the start of a session and at a failing tool, with many sessions and many lessons.
+"""How long an agent waits for a hook, at the start of a session and at a failing tool.
 
     python bench/lessons.py [--sessions 10000] [--lessons 500] [--runs 20] [--write]
 
-Each call is a process of its own, as an agent starts it. Bars: 300 ms from start to end, 800 tokens.
+The store has many sessions and many lessons. Each call is a process of its own, as an agent starts
+it. Bars: 300 ms from start to end, 800 tokens.
 """
 
 from __future__ import annotations
@@ -88,11 +89,11 @@ def prepare(place: Path, sessions: int, lessons: int) -> Path:
 
 
 def called(place: Path, repo: Path, event: str, error: str, n: int) -> tuple[float, float, str]:
-    said = {"session_id": f"{event}{n}{len(error)}", "cwd": str(repo), "hook_event_name": "X", "error": error}
+    call = {"session_id": f"{event}{n}{len(error)}", "cwd": str(repo), "hook_event_name": "X", "error": error}
     command = [sys.executable, *hooks.PYTHON, "-m", "runlore", "hooks", "run", event, "claude"]
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     env = {**os.environ, "RUNLORE_HOME": str(place / "home")}
-    done = subprocess.run(command, input=json.dumps(said).encode(), capture_output=True, check=True, env=env)
+    done = subprocess.run(command, input=json.dumps(call).encode(), capture_output=True, check=True, env=env)
     took, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
     return took, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, done.stdout.decode()
 
@@ -102,8 +103,8 @@ def report(name: str, calls: list[tuple[float, float, str]]) -> Iterator[Row]:
     most = max(tokens(text) for _, _, text in calls)
     answered = sum(bool(text) for _, _, text in calls)
     middle, longest, cpu = (1000 * seconds for seconds in (wall[len(wall) // 2], wall[-1], spent[len(spent) // 2]))
-    said = f"p50 {middle:.0f} ms, {cpu:.0f} ms CPU; {answered} of {len(calls)} answered"
-    yield Row(f"{name}: longest call", "≤ 300 ms", f"{longest:.0f} ms", said, "—")
+    detail = f"p50 {middle:.0f} ms, {cpu:.0f} ms CPU; {answered} of {len(calls)} answered"
+    yield Row(f"{name}: longest call", "≤ 300 ms", f"{longest:.0f} ms", detail, "—")
     yield Row(f"{name}: tokens at most", "≤ 800", f"{most}", "", "—")
 
 

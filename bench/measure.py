@@ -1,11 +1,12 @@
-"""Lessons on made-up fleets, with and without an effect: what `runlore measure` says of them.
+"""Verdicts of `runlore measure` on lessons with and without an effect, on generated fleets.
 
     python bench/measure.py [--lessons 200] [--write]
 
-Each lesson is made as it happens: after 10 sessions or 100, as soon as three have met its error, and from then on it is told: by a hook at
-the start or on failure, in a file, or to whoever asks. Of every lesson the verdict is taken after 40, 80, 160 and 320 more sessions, and
-once more as the worst of all four, for people look at it again and again. All of it once more while work moves to a repository where the
-error is rare, and while over 1,000 sessions before and those after the error goes by itself to a third of what it was.
+Each lesson is made after 10 or 100 sessions, as soon as three have met its error. From then on it
+is shown by a hook at the start or on failure, in a file, or on request. The verdict is taken after
+40, 80, 160 and 320 more sessions, and once as the worst of all four, because people look
+repeatedly. All of it is repeated while work moves to a repository where the error is rare, and
+while the error falls to a third by itself over 1,000 sessions before and those after.
 """
 
 from __future__ import annotations
@@ -47,13 +48,13 @@ def compare(way: Way, number: int) -> Iterator[Row]:
         where = f"told {way}, {earlier:,} sessions or more before{', work moves' * shifts}{', it goes by itself' * bool(drifts)}"
         for at in LATER:
             wrong = sum(is_wrong(one[at]) for one in without) / number
-            said = found(way, at, number, shifts) if earlier == LONG else ""
-            yield Row(f"{where}, after {at}: wrong of {number} without effect", "≤ 5 %", f"{wrong:.1%}", said, "—")
+            effects = describe_effects(way, at, number, shifts) if earlier == LONG else ""
+            yield Row(f"{where}, after {at}: wrong of {number} without effect", "≤ 5 %", f"{wrong:.1%}", effects, "—")
         ever = sum(any(map(is_wrong, one.values())) for one in without) / number
         yield Row(f"{where}, at any of these looks: wrong", "≤ 5 %", f"{ever:.1%}", "", "—")
 
 
-def found(way: Way, at: int, number: int, shifts: bool) -> str:
+def describe_effects(way: Way, at: int, number: int, shifts: bool) -> str:
     shares = []
     for left, words in ((0.1, "a tenth"), (0.5, "half")):
         fleets = (Fleet(way, 10_000 + n, rate=0.4, left=left, earlier=LONG, later=at, shifts=shifts) for n in range(number))

@@ -1,10 +1,11 @@
-"""Patterns that were planted into made-up fleets: how many are found, and how much of what is found was planted.
+"""Precision and recall of the patterns that were planted into generated fleets.
 
     python bench/mine.py [--fleets 10] [--sessions 200] [--write]
 
-Every fleet has each pattern planted in 2 to 8 sessions of its own; what else is in them differs from session to session. A session counts
-for a signal when it is in a pattern of that type; a clean pass, which is no accident, is counted in what was planted alone. A lesson is
-wrong when it rests on a session that what it is about was not planted in.
+Every fleet has each pattern planted in 2 to 8 sessions of its own; the rest of each session is
+random. A session counts for a signal if it is in a pattern of that type. A clean pass also occurs
+where it was not planted, so it is counted among the planted sessions alone. A lesson is wrong if it
+rests on a session in which its problem was not planted.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ from runlore.lessons.drafts import Gate
 from runlore.mine.patterns import find_patterns
 from tests.mine.fleet import PLANTS, fleet
 
-TOLD = {"error": "recovery", "correction": "correction", "flaky": "flaky_test", "slow": "slow_step"}
-"""By kind of lesson, what it is made from in these fleets."""
+PLANT_OF_KIND = {"error": "recovery", "correction": "correction", "flaky": "flaky_test", "slow": "slow_step"}
+"""By kind of lesson, the pattern that it is drafted from in these fleets."""
 
 
 def main() -> None:
@@ -36,7 +37,7 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="put the result into RESULTS.md")
     args = parser.parse_args()
     kinds, wrong = Counter[str](), 0
-    right, said, there = Counter[str](), Counter[str](), Counter[str]()
+    correct, reported, planted_count = Counter[str](), Counter[str](), Counter[str]()
     for seed in range(args.fleets):
         rng = random.Random(seed)
         free = rng.sample(range(args.sessions), args.sessions)
@@ -45,27 +46,28 @@ def main() -> None:
         patterns = find_patterns(cases)
         for lesson in propose(patterns, {case.uid: case for case in cases}, [], Gate(), datetime.now(UTC)):
             kinds[lesson.kind] += 1
-            rests = {int(ref.partition("#")[0][4:]) for ref in lesson.evidence}
-            wrong += not rests or not rests <= set(plants[TOLD[lesson.kind]])
+            cited = {int(ref.partition("#")[0][4:]) for ref in lesson.evidence}
+            wrong += not cited or not cited <= set(plants[PLANT_OF_KIND[lesson.kind]])
         for name, numbers in plants.items():
             planted = {f"toy:{number:04}" for number in numbers}
             found = {uid for pattern in patterns if pattern.type == name for uid in pattern.uids}
-            if name == "recurring_error":  # What is planted for other signals is an error that recurs, too.
+            # What is planted for other signals is an error that recurs, too.
+            if name == "recurring_error":
                 others = {
                     f"toy:{n:04}" for other, more in plants.items() if other in ("recovery", "tool_thrash", "flaky_test") for n in more
                 }
                 found -= others
             if name == "recovery":
                 found -= {f"toy:{n:04}" for n in plants["flaky_test"]}
-            right[name] += len(found & planted)
-            said[name] += len(found & planted) if name == "clean_pass" else len(found)
-            there[name] += len(planted)
+            correct[name] += len(found & planted)
+            reported[name] += len(found & planted) if name == "clean_pass" else len(found)
+            planted_count[name] += len(planted)
     rows = [
         Row(
             f"{name.replace('_', ' ')}: precision, recall",
             "≥ 0.9, ≥ 0.8",
-            f"{right[name] / max(1, said[name]):.3f}, {right[name] / there[name]:.3f}",
-            f"{there[name]} planted",
+            f"{correct[name] / max(1, reported[name]):.3f}, {correct[name] / planted_count[name]:.3f}",
+            f"{planted_count[name]} planted",
             "—",
         )
         for name in PLANTS
@@ -73,8 +75,8 @@ def main() -> None:
     empty = [len([p for p in find_patterns(fleet(seed, args.sessions, {})) if p.type != "clean_pass"]) for seed in range(args.fleets)]
     fleets = f"{args.fleets} fleets of {args.sessions} sessions"
     rows.append(Row(f"patterns in {fleets} with nothing planted, most in one", "≤ 1", f"{max(empty)}", f"{sum(empty)} in all", "—"))
-    said_of = ", ".join(f"{number} {kind}" for kind, number in sorted(kinds.items()))
-    rows.append(Row("lessons that rest on what was not planted, or on nothing", "0", f"{wrong}", f"of {kinds.total()}: {said_of}", "—"))
+    kind_counts = ", ".join(f"{number} {kind}" for kind, number in sorted(kinds.items()))
+    rows.append(Row("lessons that rest on what was not planted, or on nothing", "0", f"{wrong}", f"of {kinds.total()}: {kind_counts}", "—"))
     remark = f"Planted in 2 to 8 sessions each of {fleets}, which go through the real digest. Whoever planted them wrote the miners."
     show("patterns and lessons: planted fleets", rows, [remark], args.write)
 

@@ -1,8 +1,8 @@
-"""Fleets of sessions in which a lesson is told in one way, and whether it has an effect is known.
+"""Fleets of sessions that are shown a lesson in one way, with a known effect.
 
-Each goes as it happens: after some sessions, and as soon as three have met the error, the lesson is made, and from then on it is told. Who
-asks for it has most often met the error. When a fleet shifts, work moves to a repository in which the error is rare; when it drifts, the
-error goes by itself.
+The lesson is made after some sessions, as soon as three have met the error, and shown from then on.
+A session that asks for it has most often met the error. When a fleet shifts, work moves to a
+repository in which the error is rare; when it drifts, the error goes away by itself.
 """
 
 from __future__ import annotations
@@ -43,12 +43,14 @@ RARE = 0.2
 
 
 class Fleet:
-    """`left` is what is left of the error, or of its staying, once a session is told; 1 is no effect."""
+    """`left` is what is left of the error, or of its staying, once a session is told; 1 is no
+    effect."""
 
     def __init__(
         self, way: Way, seed: int, *, rate: float, left: float, earlier: int, later: int, shifts: bool = False, drifts: float = 0
     ) -> None:  # fmt: skip
-        """`drifts` is how much less of the error there is at the end than at the beginning, in parts of what is usual."""
+        """`drifts` is how much less of the error there is at the end than at the beginning, in
+        parts of what is usual."""
         self.way, self.rate, self.left = way, rate, left
         self.drifts, self.number = drifts, earlier + later
         self.rng = random.Random(seed)

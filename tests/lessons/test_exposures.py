@@ -1,4 +1,4 @@
-"""Which sessions were told a lesson by a file that it stands in, or because they asked."""
+"""Which sessions were shown a lesson in a file that their agent reads, or because they asked."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ def case(began: float = 5, **fields: Any) -> Case:
     return Case(uid="toy:1", digest=digest, began=hour(began), at=hour(began + 1), **given)
 
 
-def stood(at: float, *lessons: str, file: str = "/w/shop/AGENTS.md", repo: str = "acme/shop") -> RenderedFile:
+def rendered(at: float, *lessons: str, file: str = "/w/shop/AGENTS.md", repo: str = "acme/shop") -> RenderedFile:
     return RenderedFile(at=hour(at), file=file, names=(file.rpartition("/")[2],), repo=repo, lessons=lessons, tokens=7)
 
 
-def told(one: Case, *notes: RenderedFile) -> list[str]:
+def shown_to(one: Case, *notes: RenderedFile) -> list[str]:
     read = {"toy": ("AGENTS.md",)}
     return [exposure.lesson for exposure in exposures_by_files(iter_spans(notes), [one], lambda agent: read.get(agent, ()))]
 
 
-def test_a_session_is_told_what_stood_there_when_it_began() -> None:
-    notes = stood(1, "a", "b"), stood(4, "b"), stood(6)
-    assert [told(case(began), *notes) for began in (0.5, 1, 3, 4, 5, 6, 9)] == [[], ["a", "b"], ["a", "b"], ["b"], ["b"], [], []]
-    assert told(case(99), *notes[:2]) == ["b"]  # Until now.
+def test_a_session_is_shown_what_the_file_had_when_it_began() -> None:
+    notes = rendered(1, "a", "b"), rendered(4, "b"), rendered(6)
+    assert [shown_to(case(began), *notes) for began in (0.5, 1, 3, 4, 5, 6, 9)] == [[], ["a", "b"], ["a", "b"], ["b"], ["b"], [], []]
+    assert shown_to(case(99), *notes[:2]) == ["b"]  # Until now.
     [exposure] = exposures_by_files(iter_spans(notes[1:]), [case()], lambda _: ("AGENTS.md",))
     assert (exposure.uid, exposure.way, exposure.at, exposure.repo, exposure.tokens) == (
         "toy:1",
@@ -64,13 +64,13 @@ def test_a_session_is_told_what_stood_there_when_it_began() -> None:
     ],
 )
 def test_it_is_told_where_its_agent_reads_the_file(fields: dict[str, Any], is_told: bool) -> None:
-    assert told(case(**fields), stood(1, "a")) == ["a"] * is_told
+    assert shown_to(case(**fields), rendered(1, "a")) == ["a"] * is_told
 
 
 def test_without_a_repository_only_the_very_folder_counts() -> None:
-    alone = stood(1, "a", repo="")
-    assert told(case(repo="shop"), alone) == ["a"]
-    assert told(case(cwd="/w/shop/x", repo="x"), alone) == []
+    alone = rendered(1, "a", repo="")
+    assert shown_to(case(repo="shop"), alone) == ["a"]
+    assert shown_to(case(cwd="/w/shop/x", repo="x"), alone) == []
 
 
 def test_who_asked_was_told_and_what_a_subagent_asked_for_it_knows_alone() -> None:

@@ -1,4 +1,4 @@
-"""What is noted of the files that lessons stand in: by whom ever they were changed, once each, and never by a mere look."""
+"""Changes of files with lessons are recorded once each, whoever made them; looking at a file records nothing."""
 
 from __future__ import annotations
 

@@ -20,11 +20,10 @@ Status = Literal["proposed", "approved", "rejected", "retired", "superseded"]
 By = Literal["mined", "person", "agent"]
 
 MIN_BROKEN = 3
-"""Sessions since the decision that went another way before a lesson is doubted: one or two may be
-chance."""
+"""Sessions that have to go another way before a lesson is doubted: one or two may be chance."""
 
 LOCAL_KINDS = frozenset({"slow"})
-"""Kinds of lessons on a command of one repository. The same command elsewhere is another
+"""Kinds of lessons on a command of one repository: the same command elsewhere is another
 subject."""
 
 

@@ -1,5 +1,4 @@
-"""What people and agents do with lessons, given a store: propose, write, decide, forget, find,
-measure.
+"""Propose, write, decide on, find, measure and forget lessons, given a store.
 
 Lessons are files in `lessons/` of runlore's home. People decide on them, through a face. Nothing
 here approves a lesson unless the configuration says so.
@@ -43,8 +42,7 @@ FOLDER = "lessons"
 MAX_TEXT_CHARS = 4_000
 """Length of what somebody writes."""
 MAX_AGENT_PROPOSALS = 200
-"""Undecided proposals of agents: an agent in a loop must not fill the disk, and nobody reads
-more."""
+"""Undecided proposals of agents: an agent in a loop must not fill the disk."""
 SCOPE_FIELDS = ("agent", "repo", "path", "tool")
 WRITTEN_FIELDS = ("problem", "resolution", "notes", "why", *SCOPE_FIELDS)
 """Fields that people and agents write."""
@@ -171,8 +169,10 @@ def decide(config: Config, names: Sequence[str], status: str, now: datetime, *, 
 
 
 def edit(config: Config, before: Lesson, after: Lesson) -> Lesson:
-    """Apply a person's changes to a lesson as it is now: it may have been decided on in the
-    meantime."""
+    """Apply a person's changes to a lesson as it is now.
+
+    It may have been decided on in the meantime.
+    """
     names = [name for name in Lesson.__struct_fields__ if name != "id" and getattr(before, name) != getattr(after, name)]
     clean = _build_cleaner(config)
     changes = {name: clean(getattr(after, name)) if name in WRITTEN_FIELDS else getattr(after, name) for name in names}
@@ -231,8 +231,7 @@ def forget(store: Store, config: Config, uids: Iterable[str], now: datetime, *, 
 
 
 def _remove_sessions(store: Store, config: Config, known: Sequence[Lesson], names: set[str], now: datetime) -> dict[str, Lesson | None]:
-    """Return the lessons that took something from these sessions, by id, as they are without
-    them."""
+    """Return by id the lessons that took something from these sessions, as they are without."""
     from ..mine.patterns import find_patterns
 
     forgotten = {uid: ForgottenSession(store.digest(uid), tuple(_cited_texts(store, uid, known))) for uid in sorted(names)}
@@ -298,8 +297,10 @@ def _find_words(text: str) -> frozenset[str]:
 
 # ── effects ──────────────────────────────────────────────────────────────────────────────────────
 def measure_effects(config: Config, cases: Sequence[Case]) -> list[Effect]:
-    """Return the effect of every lesson that was shown to one of these sessions, or by hooks to
-    any."""
+    """Return the effect of every lesson that was shown to one of these sessions.
+
+    A lesson that hooks showed to any other session is included.
+    """
     from .. import adapters
     from . import exposures, measure, rendered_files
 
@@ -314,8 +315,7 @@ def measure_effects(config: Config, cases: Sequence[Case]) -> list[Effect]:
 
 # ── retrospective ────────────────────────────────────────────────────────────────────────────────
 def look_back(store: Store, config: Config, days: int, now: datetime, *, chosen: Filter) -> Retro:
-    """Return a retrospective of the sessions that ended in the last days, compared with as many
-    days before."""
+    """Return a retrospective of the last days, compared with as many days before."""
     start, earlier = now - timedelta(days=days), now - timedelta(days=2 * days)
     since, begin = format_time(start), format_time(earlier)
     cases = read_cases(store, config, chosen._replace(parents_only=False, since=earlier))
@@ -330,8 +330,10 @@ def look_back(store: Store, config: Config, days: int, now: datetime, *, chosen:
 
 
 def _judge_skills(config: Config, start: datetime, uids: set[str] | None, store: Store) -> list[SkillResult]:
-    """Return how models did at skills since then, in live sessions; in these sessions only, if uids
-    are given."""
+    """Return how models did at skills in live sessions since then.
+
+    With uids, only these sessions count.
+    """
     folder = config.home / "live"
     if not folder.is_dir():
         return []

@@ -38,7 +38,7 @@ class Share(msgspec.Struct, frozen=True, kw_only=True):
     after: int
     after_of: int
     expected: float
-    """The share before, weighted to the agents and repositories of after: the bounds refer to it."""
+    """The share before, weighted to the agents and repositories of after. The bounds use it."""
     low: float
     high: float
 

@@ -131,8 +131,10 @@ def decide(lesson: Lesson, status: str, now: datetime, *, by: str = "person", wh
 
 
 def merge(one: Lesson, into: Lesson, now: datetime) -> tuple[Lesson, Lesson]:
-    """Merge two lessons that say the same: the first gives its evidence to the second, which
-    supersedes it."""
+    """Merge two lessons that say the same, and return both.
+
+    The first gives its evidence to the second, which supersedes it.
+    """
     merged = replace(
         _join_evidence(one, into),
         merged=tuple(dict.fromkeys((*into.merged, one.id, *one.merged))),

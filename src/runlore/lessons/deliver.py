@@ -1,5 +1,4 @@
-"""Choose the lessons that a hook shows to an agent, and record that, so that their effect can be
-measured.
+"""Choose the lessons that a hook shows to an agent, and record them to measure their effect.
 
 An agent waits for its hooks: no store is opened here, and little is imported. The record is a file
 of lines that is only appended to.
@@ -25,8 +24,7 @@ from .shelf import Shelf
 FILE_NAME = "delivered.jsonl"
 """In runlore's home."""
 MAX_BYTES = 64 << 20
-"""Records of about a hundred thousand sessions. What is older than a year says little and may be
-deleted."""
+"""Records of about a hundred thousand sessions. Those older than a year may be deleted."""
 TAIL_BYTES = 64 << 10
 """The end of the records, in which a session's own are looked for."""
 MAX_PROBLEM_CHARS, MAX_RESOLUTION_CHARS, MAX_SCOPE_CHARS = 160, 400, 80
@@ -116,8 +114,7 @@ def _render_heading(number: int, cost: int) -> str:
 
 
 def quote(text: str, max_chars: int) -> str:
-    """Return a text in quotes on one line, cut, with nothing in it that looks like their end or a
-    tag."""
+    """Return a text in quotes, on one line and cut, without quotes or tags inside."""
     line = untagged("".join(char if char.isprintable() else " " for char in one_line(text.replace("\n", " ⏎ ")))).replace('"', "'")
     return f'"{line}"' if len(line) <= max_chars else f'"{line[: max_chars - 1]}…"'
 

@@ -31,8 +31,7 @@ replace = msgspec.structs.replace
 
 
 class ForgottenSession(msgspec.Struct, frozen=True):
-    """A session that is to be forgotten: its digest, and the texts of the events that lessons
-    cite."""
+    """A session to be forgotten: its digest, and the texts of the events that lessons cite."""
 
     digest: Digest | None
     texts: tuple[str, ...] = ()
@@ -81,8 +80,7 @@ def remove_sessions(lesson: Lesson, forgotten: Mapping[str, ForgottenSession], d
 
 
 def _replace_words(lesson: Lesson, draft: Lesson | None, texts: SessionTexts) -> dict[str, str]:
-    """Return the fields whose words come from the sessions, with those of the draft or none in
-    their place."""
+    """Return the fields with words of the sessions, with those of the draft or none instead."""
     words = {
         name: getattr(draft, name) if draft else ""
         for name in ("problem", "resolution")

@@ -50,11 +50,10 @@ class Effect(msgspec.Struct, frozen=True, kw_only=True):
     tokens: int
     """What showing it cost, together with what was shown beside it."""
     recurs: Share
-    """Sessions that met what it is about, of those that were shown it at their start or could
-    ask."""
+    """Sessions that met the problem, of those that were shown it at their start or could ask."""
     stays: Share
-    """Sessions that did not get over it, of those that met it. Decides where the lesson came after
-    the fact."""
+    """Sessions that did not get over the problem, of those that met it. The verdict uses this if
+    sessions were shown the lesson after they met it."""
     success: Share
     """Of the sessions whose outcome is known."""
     retries: Mean
@@ -62,8 +61,7 @@ class Effect(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def measure_effects(lessons: Iterable[Lesson], exposures: Iterable[Exposure], cases: Sequence[Case]) -> list[Effect]:
-    """Return the effect of every lesson that was shown to a session, the one shown most often
-    first."""
+    """Return the effect of every lesson that was shown to a session, the most frequent first."""
     by_lesson: dict[str, list[Exposure]] = {}
     for exposure in exposures:
         by_lesson.setdefault(exposure.lesson, []).append(exposure)
@@ -110,8 +108,10 @@ def _measure_effect(lesson: Lesson, exposures: Sequence[Exposure], work: Sequenc
 
 
 def _find_before(times: Mapping[Exposure, str], fitting: Iterable[Case]) -> list[Case]:
-    """Return the sessions that ended before the first exposure in their repository, or else before
-    any."""
+    """Return the sessions that ended before the first exposure.
+
+    The first in their repository counts, or else the first of all.
+    """
     first_by_repo: dict[str, str] = {}
     # Times stay texts, as cases have them: every lesson compares them all.
     for exposure, at in times.items():
@@ -152,8 +152,10 @@ class _ExposedSessions:
         return uid in self._after
 
     def _could_ask(self, fitting: Iterable[Case]) -> list[Case]:
-        """Return the sessions that began after the first request, without that one, which is why we
-        look."""
+        """Return the sessions that began after the first request.
+
+        The one with that request is left out: it is the reason to look.
+        """
         since: dict[str, str] = {}
         for case in self.requesting:
             at = self._requested_at[case.uid]
@@ -210,8 +212,7 @@ def recurred(lesson: Lesson, case: Case) -> bool:
 
 
 def was_met(lesson: Lesson, case: Case) -> bool:
-    """Return True if a session had a first failure of what the lesson is about, and could get over
-    it."""
+    """Return True if the problem at least began in a session, which could then get over it."""
     miner = find_miner_of_kind(lesson.kind)
     return miner is not None and miner.was_met is not None and miner.was_met(_topic(lesson), case)
 
@@ -224,14 +225,12 @@ def stayed(lesson: Lesson, case: Case) -> bool:
 
 
 def _topic(lesson: Lesson) -> str:
-    """Return what the miner of a lesson looks for: a command or skill, or else the advice
-    itself."""
+    """Return what the miner of a lesson looks for: a command or skill, else the advice itself."""
     return lesson.about or lesson.resolution
 
 
 def _without_trigger(lesson: Lesson, before: list[Case], recurring: Container[str]) -> list[Case]:
-    """Leave out the last session that showed the problem before it was proposed: it ended the
-    search."""
+    """Leave out the last session with the problem before the proposal: it ended the search."""
     shown = [case for case in before if case.uid in recurring and (not lesson.made_at or case.at <= lesson.made_at)]
     last = max(shown, key=lambda case: case.at, default=None)
     return [case for case in before if case is not last]

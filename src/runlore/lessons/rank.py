@@ -1,5 +1,4 @@
-"""The order of lessons: by the lower bound of the share of sessions they helped in, halved with
-age."""
+"""Rank lessons by the lower bound of the share of sessions they helped in, and by age."""
 
 from __future__ import annotations
 

@@ -79,8 +79,7 @@ def upsert(file: Path, block: str, receipt: Receipt | None) -> Change:
 
 
 def remove(file: Path, receipt: Receipt | None) -> Change:
-    """Return the change that removes the block, and the file if we created it and nothing else is
-    in it."""
+    """Return the change that removes the block, or the file if it is ours and has nothing else."""
     before, text = read_text(file)
     match = _match_block(file, text)
     if before is None or match is None:

@@ -1,5 +1,4 @@
-"""The files that lessons were rendered into (`render`), and since when, so that exposures can be
-found.
+"""The files that lessons were rendered into (`render`), and since when: these are exposures.
 
 A record says which lessons a file has from then on. It comes from looking at the file: after it was
 written, and with every sync. So it also notices what an editor or git did to the file, and what a
@@ -31,8 +30,7 @@ MAX_BYTES = 8 << 20
 MAX_FILES = 200
 """Files that are looked at, those recorded last."""
 MAX_NEIGHBOURS, MAX_NEIGHBOUR_BYTES = 100, 64 << 10
-"""Other files of a folder that may refer to this one, and their size: a file that only refers is
-short."""
+"""Other files of a folder that may refer to this one: number and size."""
 
 
 class RenderedFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

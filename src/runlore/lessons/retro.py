@@ -1,5 +1,4 @@
-"""A retrospective of some days: what was done, what it cost, what went wrong, what to change, what
-improved.
+"""A retrospective of some days: what was done, what went wrong, what to change, what improved.
 
 Pure, over cases. Every suggestion names its evidence, and comes from a lesson if there is one.
 Nothing here calls a model, prints or looks at a clock.

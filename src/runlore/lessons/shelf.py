@@ -87,10 +87,9 @@ class Shelf:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Lock the folder from reading a lesson until it is written again, and wait for other
-        processes.
+        """Lock the folder from reading a lesson until it is written again.
 
-        Otherwise what another process decided in between would be lost.
+        Waits for other processes. Otherwise what another process decided in between would be lost.
         """
         from .._os import O_BINARY, lock
 
@@ -175,8 +174,7 @@ def _split_front_matter(text: str) -> tuple[str, str]:
 
 
 def _split_sections(body: str) -> tuple[str, str, str]:
-    """Return the problem, what to do, and the rest: other headings, and what comes before the first
-    one."""
+    """Return the problem, what to do, and the rest: other headings and what precedes them all."""
     sections: dict[str, list[str]] = {PROBLEM: [], RESOLUTION: [], "": []}
     here = ""
     for line in body.split("\n"):

@@ -24,8 +24,7 @@ from .loci import Locus
 Polarity = Literal["problem", "success"]
 
 WORK_QUALITIES = frozenset({"real", "one_shot", "subagent"})
-"""Qualities of sessions that count. Trivial and automated sessions say nothing about how work
-goes."""
+"""Qualities of sessions that count. Trivial and automated ones say nothing about how work goes."""
 
 
 class Skill(msgspec.Struct, frozen=True):
@@ -81,8 +80,7 @@ class Signal(msgspec.Struct, frozen=True, kw_only=True):
     magnitude: float = 1.0
     usd: float = 0.0
     is_local: bool = False
-    """True if it is about the session's repository, so that another repository has its own
-    pattern."""
+    """True if it is about the session's repository, so that each repository has its own pattern."""
 
 
 class Pattern(msgspec.Struct, frozen=True, kw_only=True):

@@ -51,8 +51,10 @@ def describe_fix(fix: Fix, failed_command: str, summaries: set[str]) -> str:
 
 
 def find_swapped_word(failed: str, worked: str) -> SwappedWord | None:
-    """Return the one word that was replaced, left out or, if it is a flag, added; None if more
-    differs."""
+    """Return the one word that was replaced, left out or, if it is a flag, added.
+
+    Returns None if more is different.
+    """
     if failed.endswith("…") or worked.endswith("…"):
         return None  # The command was cut, so the rest of it is unknown.
     before, after = failed.split(), worked.split()

@@ -114,8 +114,7 @@ def find_live_uids(lines: Iterable[SessionLine]) -> dict[str, str]:
 
 
 def _find_rescuer(entry: SkillEntry) -> str:
-    """Return the model of the last attempt, if a check passed it and another model had tried
-    before."""
+    """Return the model of the last attempt, if it passed a check after another model had tried."""
     if not entry.attempts or not entry.attempts[-1].verified:
         return ""
     model = entry.attempts[-1].model or ""

@@ -51,8 +51,7 @@ def draft(group: Group, ends: Sequence[End]) -> Draft | None:
 
 
 def _describe_problem(patterns: Sequence[Pattern]) -> str:
-    """Return the error in the words of the pattern that says it most plainly: the error that
-    recurs."""
+    """Return the error in the words of the plainest pattern, which is that of a recurring error."""
     plainest = max(patterns, key=lambda pattern: (_is_recurring_error(pattern), pattern.sessions))
     locus = plainest.locus
     return one_line(locus.template if isinstance(locus, ErrorLocus) else plainest.what)

@@ -9,10 +9,9 @@ Z_95 = 1.959964
 
 
 def wilson_interval(hits: float, total: float, z: float = Z_95) -> tuple[float, float]:
-    """Return the Wilson bounds of the share `hits / total`, or 0 and 1 if there are no
-    observations.
+    """Return the Wilson bounds of the share `hits / total`.
 
-    The lower bound of 2 of 2 is below that of 40 of 50.
+    Without observations they are 0 and 1. The lower bound of 2 of 2 is below that of 40 of 50.
     """
     if total <= 0:
         return 0.0, 1.0

@@ -228,15 +228,13 @@ def find_fixes(store: Store, text: str, chosen: Filter, now: datetime, *, limit:
 
 
 def _rank(rows: list[SessionError], likeness: dict[str, float], order: dict[str, int]) -> tuple[float, bool, int, int]:
-    """Return a sort key: the nearest error first, then those with a known fix, then in the order of
-    the text."""
+    """Return a sort key: the nearest first, then those with a known fix, then as in the text."""
     fingerprint = rows[0].fingerprint
     return -likeness[fingerprint], not any(row.how for row in rows), order.get(fingerprint, 0), -len(rows)
 
 
 def _find_signatures(text: str) -> dict[str, Signature]:
-    """Return the errors a text may report: that of the whole text first, then those of its lines,
-    last lines first."""
+    """Return the errors a text may report: of the whole text first, then of its last lines."""
     from ..digest.errors import signature, signature_of_line
 
     signatures: dict[str, Signature] = {}
@@ -248,11 +246,10 @@ def _find_signatures(text: str) -> dict[str, Signature]:
 
 
 def _find_nearest(store: Store, wanted: Signature, limit: int) -> dict[str, float]:
-    """Return the fingerprints of the nearest errors with their likeness, the share of distinctive
-    words in common.
+    """Return the fingerprints of the nearest errors with their likeness.
 
-    Of equally near errors the one of more sessions comes first. Errors with different names are
-    never near.
+    The likeness is the share of distinctive words in common. Of equally near errors the one of more
+    sessions comes first. Errors with different names are never near.
     """
     from ..digest.families import telling_words
 

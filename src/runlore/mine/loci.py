@@ -20,8 +20,7 @@ class Locus(msgspec.Struct, frozen=True):
 
     @property
     def error(self) -> str:
-        """Return the fingerprint of the error this is about, or an empty text if it is about
-        none."""
+        """Return the fingerprint of the error this is about; an empty text if there is none."""
         return ""
 
 
@@ -42,8 +41,10 @@ class ErrorLocus(Locus, frozen=True):
 
 
 class ToolErrorLocus(Locus, frozen=True):
-    """An error that a tool answers with, by what the tool does: agents name their tools
-    differently."""
+    """An error that a tool answers with.
+
+    The tool is known by its action, because agents name their tools differently.
+    """
 
     action: str
     fingerprint: str

@@ -31,8 +31,7 @@ def mine(case: Case, _: Fleet) -> Iterator[Signal]:
 
 
 def find_ends(group: Group) -> list[End]:
-    """Return the sessions in which the skill failed, and those in which another model rescued
-    it."""
+    """Return the sessions in which the skill failed, and those in which a model rescued it."""
     name = group.pattern.locus.key
     ends = [End(case.root, case.at, case.uid) for case in group.cases]
     for case in group.all_cases.values():

@@ -1,5 +1,4 @@
-"""A tool that answers with the same error several times in one session: the agent calls it
-wrongly."""
+"""A tool that answers with the same error several times in a session: it is called wrongly."""
 
 from __future__ import annotations
 
