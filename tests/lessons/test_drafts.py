@@ -115,6 +115,21 @@ def test_a_call_that_worked_with_another_word_is_told_by_the_word(failed: str, w
     assert found.resolution.startswith(told)
 
 
+def test_a_tool_is_named_whole_and_so_is_its_error() -> None:
+    """Names and texts come from typed values: a colon or an arrow in them changes nothing."""
+
+    def refused(script: Script) -> None:
+        error = "Error: read a.py → b.py first"
+        for _ in range(3):
+            script.call("app.py", error, action="edit", tool="mcp:files:edit", files=("/w/app.py",), is_error=True)
+        script.call("app.py", "text", action="read", files=("/w/app.py",))
+        script.call("app.py", "ok", action="edit", tool="mcp:files:edit", files=("/w/app.py",))
+
+    [found] = proposed(with_sessions(fleet(1, 30, {}), refused, [3, 9, 20]))
+    assert (found.kind, found.tool) == ("error", "mcp:files:edit")
+    assert "→" in found.problem
+
+
 def test_what_is_different_is_a_word_or_nothing() -> None:
     assert find_swapped_word("python a.py", "python3 a.py") == ("python", "python3")
     assert find_swapped_word("a b c", "a x y") is None
