@@ -13,8 +13,8 @@ import pytest
 from runlore import config as settings
 from runlore import pipeline
 from runlore.cli.patterns import as_lines
-from runlore.mine import Pattern
 from runlore.mine.loci import SessionLocus
+from runlore.mine.values import Pattern
 from runlore.store import Filter, open_store
 from tests.cli.conftest import Run
 from tests.toy import Toy, line

@@ -21,7 +21,7 @@ from runlore.lessons.deliver import Delivered
 from runlore.lessons.exposures import Exposure, exposures_by_files, exposures_by_hooks, exposures_by_request
 from runlore.lessons.measure import Effect, measure_effects
 from runlore.lessons.rendered_files import RenderedFile, Span
-from runlore.mine import Case
+from runlore.mine.values import Case
 from runlore.model import Digest, format_time
 
 Way = Literal["start", "fail", "file", "asked early", "asked late"]

@@ -9,8 +9,8 @@ import msgspec
 from runlore.lessons import Lesson
 from runlore.lessons.curate import decide, merge, propose
 from runlore.lessons.drafts import Gate
-from runlore.mine import Case
 from runlore.mine.patterns import find_patterns
+from runlore.mine.values import Case
 from tests.mine.fleet import PLANTS, fleet
 
 NOW = datetime(2026, 9, 1, tzinfo=UTC)

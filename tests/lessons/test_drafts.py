@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from runlore.lessons.measure import recurred
-from runlore.mine import Case, Skill
 from runlore.mine.advice import find_swapped_word
 from runlore.mine.error_lessons import RUN_AGAIN
+from runlore.mine.values import Case, Skill
 from tests.lessons.test_curate import about, proposed
 from tests.mine.fleet import PLANTS, Script, fleet, session
 

@@ -11,7 +11,7 @@ import pytest
 from runlore._findings import Covers, Told
 from runlore.lessons.exposures import exposures_by_files, exposures_by_request
 from runlore.lessons.rendered_files import RenderedFile, iter_spans
-from runlore.mine import Case
+from runlore.mine.values import Case
 from runlore.model import Digest, format_time
 
 START = datetime(2026, 3, 1, tzinfo=UTC)

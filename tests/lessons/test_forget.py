@@ -11,9 +11,9 @@ from runlore.lessons import Lesson
 from runlore.lessons.curate import decide
 from runlore.lessons.drafts import Gate, draft_lessons
 from runlore.lessons.forget import FORGOTTEN, ForgottenSession, find_affected, remove_sessions
-from runlore.mine import Case
 from runlore.mine.commands import command_head
 from runlore.mine.patterns import find_patterns
+from runlore.mine.values import Case
 from tests.lessons.test_curate import about, proposed
 from tests.mine.fleet import fleet
 

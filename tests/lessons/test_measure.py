@@ -14,7 +14,7 @@ from runlore.lessons.compare import difference
 from runlore.lessons.deliver import Delivered
 from runlore.lessons.exposures import exposures_by_hooks, exposures_by_request
 from runlore.lessons.measure import Effect, build_snapshots, measure_effects, quantile
-from runlore.mine import Case
+from runlore.mine.values import Case
 from runlore.model import Digest, Outcome, format_time, parse_time
 from tests.lessons.fleets import ERROR, LESSON, START, WAYS, Fleet, Way
 

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from runlore.digest.session import make
-from runlore.mine import Case, Skill
+from runlore.mine.values import Case, Skill
 from runlore.model import Cost, Session, SessionEvent, Tests
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

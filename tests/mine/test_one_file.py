@@ -21,7 +21,7 @@ NOW = datetime(2026, 9, 1, tzinfo=UTC)
 TOY = '''
 """Sessions that run `make deploy`."""
 
-from runlore.mine import Signal
+from runlore.mine.values import Signal
 from runlore.mine.drafts import Draft, hash_id
 from runlore.mine.ends import End, count_evidence, find_common_ends
 from runlore.mine.loci import CommandLocus

@@ -12,9 +12,9 @@ import msgspec
 
 from .. import naming, query
 from ..errors import NotFound
-from ..mine import Pattern
 from ..mine.cases import mine_store
 from ..mine.signals import load_miners
+from ..mine.values import Pattern
 from ..store import Filter
 from . import _click as click
 from ._options import as_json_list, few_filters, is_paged, no_pager, open_store, skipped

@@ -33,7 +33,7 @@ from .retro import Retro, SkillResult
 from .shelf import Broken, Shelf
 
 if TYPE_CHECKING:
-    from ..mine import Case
+    from ..mine.values import Case
     from .measure import Effect
 
 replace = msgspec.structs.replace

@@ -15,8 +15,8 @@ from math import sqrt
 
 import msgspec
 
-from ..mine import Case
 from ..mine.intervals import wilson_interval
+from ..mine.values import Case
 
 Z_99 = 2.575829
 """The normal quantile of a 99 % interval."""

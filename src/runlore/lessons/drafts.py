@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
-from ..mine import Case, Pattern
 from ..mine.drafts import Group
 from ..mine.ends import End
 from ..mine.signals import load_miners
+from ..mine.values import Case, Pattern
 from . import Lesson
 
 

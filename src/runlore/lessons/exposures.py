@@ -13,7 +13,7 @@ from typing import Literal
 
 import msgspec
 
-from ..mine import Case
+from ..mine.values import Case
 from ..model import parse_time
 from .deliver import Delivered
 from .rendered_files import Span

@@ -17,9 +17,9 @@ from typing import Literal
 
 import msgspec
 
-from ..mine import Case
 from ..mine.signals import find_miner_of_kind
 from ..mine.signals.infrastructure import OVERHEAD_ACTIONS
+from ..mine.values import Case
 from ..model import format_time, parse_time
 from . import Lesson
 from .compare import Mean, Share, Values, compare_means, compare_shares

@@ -13,11 +13,11 @@ import msgspec
 
 from .._findings import Trend, how_said
 from .._text import one_line
-from ..mine import Case, Pattern
 from ..mine.intervals import wilson_interval
 from ..mine.loci import WordsLocus
 from ..mine.patterns import MIN_SESSIONS, find_patterns
 from ..mine.signals import load_miners
+from ..mine.values import Case, Pattern
 from . import Lesson
 from .curate import uid_of
 from .measure import Snapshot, build_snapshot

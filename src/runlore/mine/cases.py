@@ -11,9 +11,9 @@ import msgspec
 from ..config import Config
 from ..model import Digest
 from ..store import Filter, SessionLine, Store
-from . import Case, Pattern, Skill
 from .loci import ErrorLocus
 from .patterns import MIN_SIGNALS, find_patterns
+from .values import Case, Pattern, Skill
 
 if TYPE_CHECKING:
     from ..live.skills import SkillEntry

@@ -7,7 +7,7 @@ from hashlib import blake2b
 
 import msgspec
 
-from . import Case, Pattern
+from .values import Case, Pattern
 
 MAX_EVIDENCE = 12
 """Events that a lesson names: enough to look at, and its file stays short."""

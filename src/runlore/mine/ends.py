@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 
 from .._findings import ErrorSeen, Fix
-from . import Case
 from .advice import describe_fix, fix_key
 from .drafts import MAX_EVIDENCE
 from .intervals import wilson_interval
+from .values import Case
 
 RETRY_KEY = "retry"
 """The key of an end after which nothing was done but to try again."""

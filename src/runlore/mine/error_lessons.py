@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .._text import one_line
-from . import Pattern
 from .drafts import Draft, Group, hash_id, only_one
 from .ends import RETRY_KEY, End, count_evidence, describe_common_fix, find_common_ends, find_error_ends
 from .loci import ErrorLocus, FlakyTestLocus, ToolErrorLocus
+from .values import Pattern
 
 RUN_AGAIN = "Run it again before you change anything: it has passed then, with nothing done in between."
 

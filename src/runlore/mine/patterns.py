@@ -8,10 +8,10 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 from .._findings import Trend
-from . import Case, Pattern, Signal
 from .loci import WordsLocus
 from .signals import iter_signals
 from .similarity import group_similar
+from .values import Case, Pattern, Signal
 
 MIN_SIGNALS, MIN_SESSIONS = 2, 2
 MAX_EXAMPLES = 5

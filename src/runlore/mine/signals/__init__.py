@@ -22,9 +22,9 @@ from importlib import import_module
 
 import msgspec
 
-from .. import Case, Fleet, Pattern, Signal
 from ..drafts import Draft, Group
 from ..ends import End
+from ..values import Case, Fleet, Pattern, Signal
 
 
 class Miner(msgspec.Struct, frozen=True, kw_only=True):

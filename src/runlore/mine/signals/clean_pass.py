@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from .. import Case, Fleet, Signal
 from ..loci import SessionLocus
+from ..values import Case, Fleet, Signal
 
 
 def mine(case: Case, _: Fleet) -> Iterator[Signal]:

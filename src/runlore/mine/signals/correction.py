@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterator, Sequence
 
 from ..._text import clean
-from .. import Case, Fleet, Signal
 from ..advice import shorten
 from ..drafts import Draft, Group, only_one
 from ..ends import End
 from ..intervals import wilson_interval
 from ..loci import WordsLocus
 from ..similarity import MIN_SIMILARITY, word_similarity
+from ..values import Case, Fleet, Signal
 
 ADVICE = "write this down where agents look: `runlore lessons` proposes it"
 KIND = "correction"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from .. import Case, Fleet, Signal
 from ..commands import short_path
 from ..loci import FileLocus
+from ..values import Case, Fleet, Signal
 
 ADVICE = "ask for a plan before changing this file, or split it"
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ..._text import one_line
-from .. import Case, Fleet, Signal
 from ..advice import shorten
 from ..drafts import Draft, Group, hash_id
 from ..ends import End, count_evidence, find_common_ends
 from ..loci import SkillLocus
+from ..values import Case, Fleet, Signal
 
 ADVICE = "repair this skill, or give it to another model"
 KIND = "skill"

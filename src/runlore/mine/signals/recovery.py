@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from .. import Case, Fleet, Signal, error_lessons
+from .. import error_lessons
 from ..loci import ErrorLocus
+from ..values import Case, Fleet, Signal
 from .recurring_error import WEAK_KINDS
 
 draft = error_lessons.draft

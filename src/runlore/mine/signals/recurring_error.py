@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from .. import Case, Fleet, Signal, error_lessons
+from .. import error_lessons
 from ..loci import ErrorLocus
+from ..values import Case, Fleet, Signal
 
 ADVICE = "find out what ends it, and write it down: `runlore lessons add`"
 

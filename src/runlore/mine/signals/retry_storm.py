@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 
 from ..._findings import Ran
 from ..._text import one_line
-from .. import Case, Fleet, Signal
 from ..advice import fix_key
 from ..commands import command_head
 from ..drafts import Draft, Group, hash_id, only_one
 from ..ends import End, count_evidence, describe_common_fix, find_common_ends, is_instructive
 from ..loci import CommandLocus
+from ..values import Case, Fleet, Signal
 
 ADVICE = "read the error before the second try; find out what the command needs, and write it down where agents look"
 KIND = "retries"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ..._text import one_line
-from .. import Case, Fleet, Signal
 from ..commands import command_head
 from ..drafts import Draft, Group
 from ..ends import End
 from ..loci import CommandLocus
+from ..values import Case, Fleet, Signal
 
 ADVICE = "run a part of it, cache it, or let it run in the background"
 KIND = "slow"

@@ -1,0 +1,126 @@
+"""The values of mining: sessions as cases, the signals in them, and the patterns these form."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Literal
+
+import msgspec
+
+from .._findings import Trend
+from ..model import Digest
+from .loci import Locus
+
+Polarity = Literal["problem", "success"]
+
+WORK_QUALITIES = frozenset({"real", "one_shot", "subagent"})
+"""Qualities of sessions that count. Trivial and automated ones say nothing about how work goes."""
+
+
+class Skill(msgspec.Struct, frozen=True):
+    """A skill that was invoked in a session. `passed` is None if the result was never checked."""
+
+    name: str
+    passed: bool | None = None
+    rescued_by: str = ""
+    """The model that passed a check after another model had failed."""
+
+
+class Case(msgspec.Struct, frozen=True, kw_only=True):
+    """A session as miners see it."""
+
+    uid: str
+    digest: Digest
+    agent: str
+    title: str = ""
+    """The name that a person gave it, else its own title."""
+    repo: str | None = None
+    root: str = ""
+    """The session that this one goes back to as a fork, continuation or subagent, or by a shared
+    event; its own uid if there is none. Sessions with the same root are one piece of evidence."""
+    is_subagent: bool = False
+    cwd: str = ""
+    """The folder it started in; empty for a session of another machine."""
+    began: str = ""
+    """In ISO 8601."""
+    at: str = ""
+    """When it ended, in ISO 8601."""
+    usd: float = 0.0
+    tokens: int = 0
+    skills: tuple[Skill, ...] = ()
+
+    @property
+    def is_work(self) -> bool:
+        """Return True if the session counts. One that used a skill counts however short it is."""
+        return self.digest.quality is None or self.digest.quality in WORK_QUALITIES or bool(self.skills)
+
+
+class Signal(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that a miner noticed in one session."""
+
+    type: str
+    polarity: Polarity
+    uid: str
+    locus: Locus
+    """What it is about. Signals of one type whose loci have the same key become one pattern."""
+    what: str
+    """A description for people."""
+    seqs: tuple[int, ...] = ()
+    """The events that show it."""
+    magnitude: float = 1.0
+    usd: float = 0.0
+    is_local: bool = False
+    """True if it is about the session's repository, so that each repository has its own pattern."""
+
+
+class Pattern(msgspec.Struct, frozen=True, kw_only=True):
+    """Signals about the same thing in several sessions."""
+
+    id: str
+    """A hash of type, repository and locus: it stays the same as evidence is added."""
+    type: str
+    polarity: Polarity
+    what: str
+    locus: Locus
+    repo: str | None
+    """The repository, if the pattern is about one."""
+    signals: int
+    sessions: int
+    """Number of independent sessions, that is of different roots."""
+    uids: tuple[str, ...]
+    repos: tuple[str, ...]
+    agents: tuple[str, ...]
+    usd: float
+    magnitude: float
+    first_at: str
+    last_at: str
+    months: dict[str, int]
+    """Signals by month: when the pattern appeared and when it stopped."""
+    trend: Trend
+    examples: tuple[str, ...]
+    """As uid#seq, newest first."""
+
+    @property
+    def is_wide(self) -> bool:
+        """Return True if several agents show it, so that it is not one agent's habit."""
+        return len(self.agents) > 1
+
+
+class Fleet:
+    """What is usual among the sessions that count."""
+
+    def __init__(self, cases: Sequence[Case]) -> None:
+        self.cases = cases
+
+    @cached_property
+    def _costs(self) -> dict[str | None, list[float]]:
+        by_repo: dict[str | None, list[float]] = {}
+        for case in self.cases:
+            if case.usd > 0 and not case.is_subagent:
+                by_repo.setdefault(case.repo, []).append(case.usd)
+        return {repo: sorted(costs) for repo, costs in by_repo.items()}
+
+    def costs(self, repo: str | None) -> list[float]:
+        """Return what the sessions of a repository cost, cheapest first."""
+        return self._costs.get(repo, [])
