@@ -550,6 +550,7 @@ def test_answers_about_real_sessions_keep_to_their_budget(home: Path, loops: Cal
     with closing(Stores()) as stores:
         with stores.lend() as (store, _):
             lines = store.sessions(Filter(parents_only=False), sort="events")
+        assert {line.agent for line in lines} == {"claude", "codex", "grok"}
         few = lines[:: max(1, len(lines) // loops(len(lines)))]
         asked: list[tuple[str, dict[str, Any]]] = [
             ("usage", {"by": by}) for by in ("day", "session", "model", "project", "block", "subagent")
