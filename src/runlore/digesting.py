@@ -16,7 +16,7 @@ import msgspec
 
 from ._findings import DIGEST_VERSION
 from .config import Config, Quality
-from .errors import StoreLost
+from .errors import NotFound, StoreLost
 from .model import Digest, Session
 from .store import Store, open_store
 from .store.bodies import whole
@@ -215,3 +215,15 @@ def digest_of(store: Store, uid: str, limits: Quality) -> Digest | None:
 
     before = kept.before or kept
     return join(before, make(session, [event for event in events if not before.knows(event.seq)], bodies, limits), session)
+
+
+def current_digest(store: Store, uid: str, limits: Quality) -> Digest | None:
+    """Return the digest of a session, made now where the stored one does not cover all that is stored. Nothing is written.
+
+    None when there is neither a digest nor anything to make one from. Raises NotFound.
+    """
+    session, stored = store.session(uid), store.digest(uid)
+    if session is None:
+        raise NotFound(f"no session {uid!r}; `runlore ls` lists them")
+    is_current = stored is not None and not session.is_stale and stored.version >= DIGEST_VERSION
+    return stored if is_current or session.last_seq < 0 else digest_of(store, uid, limits)

@@ -18,8 +18,6 @@ import msgspec
 from msgspec.structs import force_setattr
 
 from ._findings import Commit, Covers, ErrorSeen, Fix, Moment, Ran, Tested, Told, Took, Touched
-from ._units import USD as USD
-from ._units import parse_time as parse_time
 from .errors import MissingField, ModelError
 
 SCHEMA_VERSION = 3
@@ -143,6 +141,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 Tier = Literal["fast", "priority", "flex", "batch"]
 
+USD = 10**12  # Money is an integer of 1e-12 USD: sums are exact.
 MAX_TOKENS = 10**11
 MAX_UNITS = 10**17
 """Of one call. A strange transcript may say anything; what is stored must fit 64 bits, also when it is summed."""
@@ -554,8 +553,17 @@ def shorten(text: str) -> str:
     return text if len(text) <= SUMMARY_LENGTH else text[: SUMMARY_LENGTH - 1] + "…"
 
 
+def parse_time(value: str | datetime) -> datetime:
+    """Return an aware UTC time; without an offset it is meant as UTC. Raises ModelError."""
+    try:
+        moment = value if isinstance(value, datetime) else datetime.fromisoformat(value)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
+    except (TypeError, ValueError, OverflowError):  # the last: before year 1 or after 9999 in UTC
+        raise ModelError(f"{value!r} is not a time in ISO 8601") from None
+
+
 def format_time(value: datetime) -> str:
-    """As `_units` has it, in a tenth of the time: millions of events have one."""
+    """Return ISO 8601 with Z, always to the microsecond: as it stands on disk, and sorts as text."""
     if value.tzinfo is not UTC:
         value = value.astimezone(UTC)
     text: str = msgspec.to_builtins(value)  # It leaves out a fraction of nothing.

@@ -9,6 +9,7 @@ import gc
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
+from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,6 @@ import msgspec
 from msgspec.structs import force_setattr
 
 from . import adapters, timeline
-from ._hash import blake2b
 from ._key import load_key
 from .adapters import Adapter, Facts, Normalized, Position, Record, Source
 from .config import Config, Quality, make_home

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .._hash import blake2b
 from ..errors import ReadError
 from ..model import Session
 from . import Position, Source, usual_roots

@@ -26,12 +26,12 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from functools import lru_cache
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import msgspec
 
-from .._hash import blake2b
 from ..errors import ReadError
 from ..model import Session
 from . import Integration, Normalized, Position, Record, Source

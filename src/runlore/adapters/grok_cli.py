@@ -18,10 +18,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import timedelta
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
-from .._hash import blake2b
 from ..errors import ModelError, ReadError
 from ..model import Session, format_time, parse_time
 from . import Normalized, Position, Record, Source

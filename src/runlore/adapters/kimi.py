@@ -26,12 +26,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from hashlib import blake2b
 from pathlib import Path
 from time import time
 
 import msgspec
 
-from .._hash import blake2b
 from ..errors import ReadError
 from ..model import Session
 from . import Normalized, Position, Record, Source, usual_roots

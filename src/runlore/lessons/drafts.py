@@ -9,12 +9,12 @@ sessions that cost too much, fill their context or are abandoned do not tell how
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from hashlib import blake2b
 from typing import Any
 
 import msgspec
 
 from .._findings import ErrorSeen, Fix
-from .._hash import blake2b
 from .._text import clean, one_line
 from ..mine import Case
 from ..mine._cluster import Pattern

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from .._hash import blake2b
 from ..errors import InvalidId, LogError, ModelError, ReadError
 from ..model import LogRecord
 from ._old_chat import OldChat, Step, chats_in, is_chat, read_chat

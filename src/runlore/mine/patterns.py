@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from hashlib import blake2b
 
-from .._hash import blake2b
 from . import Case, Signal, signals
 from ._cluster import Pattern, examples_of, similar, trend_of
 

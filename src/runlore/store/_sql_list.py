@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .._text import encoded
-from .._units import format_time
+from ..model import format_time
 from ._sql import Speaker
 
 TYPE_CHECKING = False  # As in `typing`, which is not imported for this alone.

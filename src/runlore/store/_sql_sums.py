@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
-from .._units import format_time
+from ..model import format_time
 from ._sql_list import UNCOVERED, Lister
 from .asked import MARKED_FROM, MARKS, SIDECHAIN, SLOT, WASTED, CallFilter, CallSum, Filter
 

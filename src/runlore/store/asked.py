@@ -5,7 +5,7 @@ Named tuples: `msgspec` and `typing` take longer to import than all else that a 
 
 from __future__ import annotations
 
-from .._named import NamedTuple
+from typing import NamedTuple
 
 TYPE_CHECKING = False  # As in `typing`, which is not imported for this alone.
 

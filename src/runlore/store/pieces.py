@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from hashlib import blake2b
 from typing import Any, Protocol
 
 import msgspec
 import zstandard
 from msgspec.structs import force_setattr
 
-from .._hash import blake2b
 from ..adapters import Facts, Record, read_loosely
 from ..errors import StoreError
 from ..model import BLOCK, KINDS, SessionEvent, Tests, Usage, format_time, is_own, parse_time, shorten

@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import lru_cache
+from hashlib import blake2b
 from typing import Any
 
-from ..._hash import blake2b
 from ...model import Tier
 from .._tools import blob_reference, text_of
 from .lines import Block, Counts, Total
