@@ -814,7 +814,7 @@ def test_an_interrupt_ends_it_although_stdin_stays_open(stores: Stores, words: l
     )
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     # A test that runs in the background of a shell ignores interrupts, and so would what it starts.
-    heeding = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from runlore.cli import main; main()"
+    heeding = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from runlore.__main__ import main; main()"
     with subprocess.Popen([sys.executable, "-c", heeding, "mcp", *words], **pipes) as process:  # type: ignore[call-overload]
         process.stdin.write(ask)
         process.stdin.flush()

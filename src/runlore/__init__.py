@@ -11,9 +11,10 @@ What is in `__all__` is the public API; all else may change on any day. A name i
         print(line.uid, line.title)
 """
 
-from ._version import __version__
+from importlib import import_module
+from typing import TYPE_CHECKING
 
-TYPE_CHECKING = False  # As in `typing`, whose import would take half as long as starting Python.
+from ._version import __version__
 
 if TYPE_CHECKING:
     from .adapters import Adapter, Facts, Normalized, Position, Record, Skip, Source
@@ -148,8 +149,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    from importlib import import_module
-
     if name == "load_config":
         return import_module(f"{__name__}.config").load
     for home, names in _HOMES.items():

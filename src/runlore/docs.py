@@ -21,7 +21,7 @@ import msgspec
 
 from . import adapters
 from .cli import _json, cli
-from .cli._group import OTHERS
+from .cli._failure import OTHERS
 from .cli._shapes import SHAPES, Shape, fields_of, item_of
 from .errors import RunloreError
 from .search import QueryError

@@ -12,8 +12,9 @@ import time
 from contextlib import closing
 from pathlib import Path
 
+import click
+
 from ..errors import StoreError
-from . import _click as click
 from ._options import as_json, open_store
 from ._out import note, one_line, write_json
 from ._words import duration, size

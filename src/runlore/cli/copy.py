@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
+import click
 import msgspec
 
 from .. import config as settings
@@ -19,7 +20,6 @@ from .. import doctor
 from .. import store as stores
 from ..errors import StoreError, StoreLost
 from ..store.copying import copy
-from . import _click as click
 from ._options import as_json
 from ._out import note, one_line, write_json
 from ._words import count, duration

@@ -12,11 +12,12 @@ import time
 from collections.abc import Iterator
 from contextlib import closing
 
+import click
+
 from .. import config as settings
 from .. import doctor
 from .. import store as stores
 from ..doctor import Check, Report
-from . import _click as click
 from ._options import as_json_list
 from ._out import Column, echo, note, one_line, paint, screen, wrap, write_json
 from ._words import count

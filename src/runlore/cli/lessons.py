@@ -13,14 +13,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import click
 import msgspec
 
+from .. import _settings as files
 from .. import config as settings
 from .. import teaching
+from .._git import git_remote
 from ..budget import tokens
-from ..lessons import Lesson, rank
-from ..lessons.shelf import text_of
-from . import _click as click
+from ..lessons import Lesson, rank, standing
+from ..lessons.render import block, remove, upsert
+from ..lessons.shelf import lesson_of, text_of
+from ._integrate import RECEIPTS, Unasked, clean_diff, colored
 from ._options import AgentName, as_json, as_json_list, open_store
 from ._out import Column, clean, echo, note, one_line, paint, table, warn, write_json
 from ._words import count
@@ -204,8 +208,6 @@ def edit(lesson: str, problem: str | None, resolution: str | None, is_json: bool
     found = teaching.shelf_of(setting).get(lesson)
     given = {name: value for name, value in {"problem": problem, "resolution": resolution, **scope}.items() if value is not None}
     if not given:
-        from ..lessons.shelf import lesson_of
-
         text = click.edit(text_of(found), extension=".md") if sys.stdin.isatty() else None
         if text is None:
             note("nothing was changed")
@@ -267,9 +269,6 @@ def render(file: Path, repo: str | None, limit: int, is_removed: bool, yes: bool
     As a block between two marks; the change is shown first. --remove takes the block out again, to the byte.
     With --json an object: file, changed, dry_run, lessons (ids), diff (lines).
     """
-    from .._git import git_remote
-    from ..lessons.render import block, remove, upsert
-
     setting = settings.load()
     file = Path(os.path.abspath(file))
     here = git_remote(file.parent) or ""
@@ -297,10 +296,6 @@ def write_block(
     file: Path, ids: list[str], change: Callable[..., Any], setting: settings.Config, yes: bool, dry_run: bool, is_json: bool,
     *, unchanged: str,
 ) -> None:  # fmt: skip
-    from .. import _settings as files
-    from ..lessons import standing
-    from ._integrate import RECEIPTS, Unasked, clean_diff, colored
-
     place, name = setting.home / RECEIPTS, f"lessons {file}"
     receipts = files.read_receipts(place)
     made = change(receipts.get(name))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+import click
 import msgspec
 
 from .. import mining, query, teaching
@@ -17,7 +18,6 @@ from ..errors import NotFound
 from ..lessons.compare import Share
 from ..lessons.measure import Effect, Snapshot, snapshots
 from ..store import Filter
-from . import _click as click
 from ._options import as_json_list, few_filters, is_paged, no_pager, open_store
 from ._out import Column, note, one_line, page, paint, table, write_json
 from ._words import short

@@ -12,16 +12,19 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext, suppress
 from functools import partial
+from tempfile import TemporaryDirectory
 from typing import Any
+
+import click
 
 from .. import adapters, pipeline, query
 from .. import config as settings
 from .. import store as stores
+from .._pool import FORKS, cores
 from ..errors import ConfigError
 from ..finding import find_roots
 from ..pipeline import Report
 from ..tasks import Ahead
-from . import _click as click
 from ._options import AgentName, as_json_list
 from ._out import note, one_line, paint, warn, write_json
 from ._words import count, duration, size
@@ -52,18 +55,17 @@ def command(agents: tuple[str, ...], roots: tuple[str, ...], watch: bool, dry_ru
     with started_ahead(config, is_usual) as ready, open_for_sync(config, dry_run) as store:
         run = partial(sync, store, config, agents=agents, roots=roots, dry_run=dry_run, workers=workers)
         if watch:
-            from ._watch import alone, has_news
-            from ._watch import watch as go_on
+            from . import _watch  # It brings watchfiles, which an ordinary sync does without.
 
-            with alone(config.home):
+            with _watch.alone(config.home):
                 report = first_pass(run, ready)
                 if ready is not None:
                     ready.close()  # Now, and not when it is no longer watched.
                 if not is_json:
                     show(report, config, agents, roots)
-                elif has_news(report):
+                elif _watch.has_news(report):
                     show_json(report)
-                go_on(run, places(config, agents, roots), show_json if is_json else show_pass, report.problems)
+                _watch.watch(run, places(config, agents, roots), show_json if is_json else show_pass, report.problems)
             return
         report = first_pass(run, ready)
         if is_json:
@@ -118,8 +120,6 @@ def started_ahead(config: settings.Config, is_usual: bool) -> Iterator[Ahead | N
     store is opened."""
     ready = None
     if is_usual and not query.synced_mark(config).exists():
-        from .._pool import FORKS, cores
-
         with suppress(OSError):  # Too many files are open, say: then they are started when there is something to do, or not at all.
             ready = Ahead(config, cores()) if FORKS else None
     with closing(ready) if ready is not None else nullcontext():
@@ -139,8 +139,6 @@ def open_for_sync(config: settings.Config, dry_run: bool) -> Iterator[stores.Sto
         with closing(stores.open_for_reading(config.store)) as store:
             yield store
     else:
-        from tempfile import TemporaryDirectory
-
         with TemporaryDirectory() as folder, closing(stores.open_store(os.path.join(folder, "empty.db"))) as store:
             yield store
 
