@@ -13,11 +13,11 @@ import msgspec
 from .._findings import Tested
 from ..model import BLOCK, Digest, format_time
 from ..timeline import Tally
-from . import DAMAGED, Batch, Put
 from ._sql_digests import HAS_MORE
 from ._sql_forget import Forgetter
 from ._sql_list import UNCOVERED
 from ._sql_put import INSERT_EVENT, Short, add
+from .contract import DAMAGED, Batch, Put
 from .pieces import ASIDE, CUT, GONE, SEQ, copied, cut_down, pack_one, without_body
 from .retention import Bulk, Marks, Weight
 

@@ -11,10 +11,10 @@ from typing import Any
 import apsw
 
 from ..errors import StoreError
-from . import Row, Segment
 from ._sql_check import Checker, made_again
 from ._sqlite_put import SqliteWriter
 from ._sqlite_read import SqliteReader
+from .contract import Row, Segment
 
 BACKUP_PAGES = 1000
 """Pages of 8 KB that are copied between two looks at the clock."""

@@ -15,13 +15,13 @@ from ..adapters import Facts
 from ..errors import StoreError
 from ..model import SCHEMA_VERSION, format_time
 from ..timeline import Tally, merge
-from . import Batch, Kept, Piece, Put, Segment
 from ._sql import values_for
 from ._sql_calls import INTO_CALLS
 from ._sql_put import INTO_EVENTS, Writer
 from ._sql_sources import columns_of
 from ._sqlite_read import SqliteReader
 from .calls import hash_of
+from .contract import Batch, Kept, Piece, Put, Segment
 from .numbering import absolute, rows_in
 from .pieces import SEQ
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ..adapters import Facts, Position
 
 if TYPE_CHECKING:
-    from . import Counted, Row
+    from .contract import Counted, Row
 
 
 class Provable(Protocol):

@@ -15,11 +15,11 @@ from typing import Any
 import apsw
 
 from ..errors import StoreBusy, StoreError
-from . import FORGOTTEN
 from ._sql_retain import Evictor
 from ._sqlite_check import SqliteChecker
-from ._sqlite_file import MIGRATIONS as MIGRATIONS
+from ._sqlite_checkpoint import checkpoints_beside
 from ._sqlite_file import SqliteFile
+from .contract import FORGOTTEN
 
 
 class SqliteStore(SqliteFile, SqliteChecker, Evictor):
@@ -45,8 +45,6 @@ class SqliteStore(SqliteFile, SqliteChecker, Evictor):
             lock.close()
 
     def bulk(self) -> AbstractContextManager[None]:
-        from ._sqlite_checkpoint import checkpoints_beside
-
         return checkpoints_beside(self.db, self.url)
 
     # ── taking over, forgetting, space ────────────────────────────────────────────────────────────────────────────────
