@@ -39,13 +39,9 @@ def make(template: str, seed: int = 7) -> str:
     return made
 
 
-@pytest.fixture(params=["sieve", "gate alone"])
-def redactor(request: pytest.FixtureRequest) -> Redactor:
-    """As it is where something was compiled, and where nothing was."""
-    made = Redactor(KEY)
-    if request.param == "gate alone":
-        made._sieve = None
-    return made
+@pytest.fixture
+def redactor() -> Redactor:
+    return Redactor(KEY)
 
 
 def test_a_secret_becomes_a_marker_and_its_surroundings_stay(redactor: Redactor) -> None:

@@ -33,7 +33,6 @@ from runlore.store._postgres_pool import MOST, _pools
 from runlore.store._postgres_read import as_regex
 from runlore.store.pieces import native_hash
 from runlore.store.postgres import PARTITIONED, PostgresStore, partition, without_password
-from runlore.tasks import Ahead
 from tests.postgres import Server
 from tests.toy import Toy, line
 
@@ -370,25 +369,6 @@ def test_of_what_several_sources_tell_a_digest_is_kept_once(
     monkeypatch.setattr(store, "put_digest", noted)
     pipeline.sync(store, config, roots=[str(tmp_path / "homes")], workers=0)
     assert kept == ["toy:other", "toy:s"]
-
-
-def test_what_workers_are_at_before_the_store_is_open_is_what_it_takes(
-    address: str, toy: Toy, home: Path, tmp_path: Path, config: Config, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if sys.platform != "linux":
-        pytest.skip("a made-up adapter reaches worker processes only through fork")
-    write_home(home / ".toy", "one")
-    there = msgspec.structs.replace(config, store=address)
-    with closing(Ahead(there, 2)) as ready:
-        ready.look(there)
-        assert len(ready.given) == 12
-        with closing(PostgresStore(address, machine="desk", author="ann")) as store:
-            monkeypatch.setattr(ready, "fits", lambda *about: Ahead.fits(ready, *about) or pytest.fail("it was made in vain"))
-            assert pipeline.sync(store, there, ready=ready).found == {"new": 12}
-            with closing(open_store(str(tmp_path / "alone.db"))) as alone:
-                pipeline.sync(alone, config, workers=0)
-                assert content(store, names=False) == content(alone, names=False)
-            assert is_right(store, config) == []
 
 
 def test_rows_that_a_table_refuses_are_told_by_the_next_statement(store: PostgresStore) -> None:

@@ -10,7 +10,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager, nullcontext, suppress
+from contextlib import closing, contextmanager
 from functools import partial
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -24,7 +24,6 @@ from .._pool import FORKS, cores
 from ..errors import ConfigError
 from ..finding import find_roots
 from ..pipeline import Report
-from ..tasks import Ahead
 from ._options import AgentName, as_json_list
 from ._out import note, one_line, paint, warn, write_json
 from ._words import count, duration, size
@@ -51,23 +50,20 @@ def command(agents: tuple[str, ...], roots: tuple[str, ...], watch: bool, dry_ru
         raise click.UsageError("--root needs --agent: say whose sessions are there")
     config = settings.load()
     warn_of_strangers(config)
-    is_usual = not (agents or roots or dry_run or workers is not None)
-    with started_ahead(config, is_usual) as ready, open_for_sync(config, dry_run) as store:
+    with open_for_sync(config, dry_run) as store:
         run = partial(sync, store, config, agents=agents, roots=roots, dry_run=dry_run, workers=workers)
         if watch:
             from . import _watch  # It brings watchfiles, which an ordinary sync does without.
 
             with _watch.alone(config.home):
-                report = first_pass(run, ready)
-                if ready is not None:
-                    ready.close()  # Now, and not when it is no longer watched.
+                report = first_pass(run)
                 if not is_json:
                     show(report, config, agents, roots)
                 elif _watch.has_news(report):
                     show_json(report)
                 _watch.watch(run, places(config, agents, roots), show_json if is_json else show_pass, report.problems)
             return
-        report = first_pass(run, ready)
+        report = first_pass(run)
         if is_json:
             write_json(report)
         else:
@@ -81,10 +77,10 @@ def warn_of_strangers(config: settings.Config) -> None:
         warn(f"{file}: [sources.{one_line(name)}] is about no agent that runlore reads; there are: {', '.join(adapters.names())}")
 
 
-def first_pass(run: Callable[..., Report], ready: Ahead | None) -> Report:
+def first_pass(run: Callable[..., Report]) -> Report:
     """A sync with a progress line. One that is interrupted says what that means."""
     try:
-        return run(progress=Progress(), ready=ready)
+        return run(progress=Progress())
     except KeyboardInterrupt:
         note("stopped; what was committed stays, `runlore sync` goes on from there")
         raise
@@ -112,20 +108,6 @@ def sync(store: stores.Store, config: settings.Config, *, agents: Sequence[str],
             file.write(f"{len(report.problems)}\n" if report.problems else "")
         os.utime(query.synced_mark(config))  # An empty file that stays empty may keep its time.
     return report
-
-
-@contextmanager
-def started_ahead(config: settings.Config, is_usual: bool) -> Iterator[Ahead | None]:
-    """Workers for a first sync of everything, which will find much: they get ready while sources are looked for, and begin while the
-    store is opened."""
-    ready = None
-    if is_usual and not query.synced_mark(config).exists():
-        with suppress(OSError):  # Too many files are open, say: then they are started when there is something to do, or not at all.
-            ready = Ahead(config, cores()) if FORKS else None
-    with closing(ready) if ready is not None else nullcontext():
-        if ready is not None:
-            ready.look(config)
-        yield ready
 
 
 @contextmanager

@@ -59,8 +59,8 @@ def command(host: str, port: int | None, names: tuple[str, ...], no_browser: boo
 def read(config: Config) -> None:
     """One sync. That another one is at it is no reason not to show what there is."""
     try:
-        with started_ahead(config, is_usual=True) as ready, open_for_sync(config, dry_run=False) as store:
-            report = first_pass(partial(sync, store, config, agents=(), roots=(), dry_run=False, workers=None), ready)
+        with open_for_sync(config, dry_run=False) as store:
+            report = first_pass(partial(sync, store, config, agents=(), roots=(), dry_run=False, workers=None))
     except StoreBusy:
         note("another sync is running; showing what is stored")
         return
