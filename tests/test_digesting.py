@@ -88,9 +88,7 @@ def test_a_digest_is_the_same_made_with_its_session_or_from_the_store(store: Sto
     assert packed(store) == with_session
 
 
-def test_digests_of_workers_come_back_in_order_whatever_is_wrong_with_some(
-    store: Store, config: Config, root: Path
-) -> None:
+def test_digests_of_workers_come_back_in_order_whatever_is_wrong_with_some(store: Store, config: Config, root: Path) -> None:
     pipeline.sync(store, config)
     alone = packed(store)
     uids = [uid for n, uid in enumerate(alone) if n != 50]

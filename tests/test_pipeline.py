@@ -602,9 +602,7 @@ def test_workers_make_the_same_store_as_one_process(
             assert (store.events(uid), store.bodies(uid)) == (other.events(uid), other.bodies(uid))
 
 
-def test_no_workers_are_started_where_nothing_is_new(
-    store: Store, config: Config, root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_workers_are_started_where_nothing_is_new(store: Store, config: Config, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     append(root / "s1.jsonl", line(id="a", text="one"))
     pipeline.sync(store, config, workers=0)
     monkeypatch.setattr(pipeline, "start_workers", lambda *_: pytest.fail("there is nothing to do for them"))

@@ -32,6 +32,7 @@ LAYERS = [
         "pipeline",
         "prepare",
         "tasks",
+        "workers",
         "places",
         "finding",
         "billing",

@@ -139,9 +139,7 @@ if __name__ == "__main__":
 def started(seconds: float) -> tuple[subprocess.Popen[bytes], list[int]]:
     """A program in a process group of its own that waits for a job, and the ids of its workers."""
     script = SCRIPT.format(path=[path for path in sys.path if path], seconds=seconds)
-    program = subprocess.Popen(
-        [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
-    )
+    program = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
     assert program.stdout is not None
     pids = [int(word) for word in program.stdout.readline().split()]
     assert pids

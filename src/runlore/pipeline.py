@@ -132,9 +132,7 @@ def sync(
 class _Sync:
     """One sync. The methods are its steps."""
 
-    def __init__(
-        self, store: Store, config: Config, agents: Sequence[str], roots: Sequence[str], report: Report, quiet_s: float
-    ) -> None:
+    def __init__(self, store: Store, config: Config, agents: Sequence[str], roots: Sequence[str], report: Report, quiet_s: float) -> None:
         self.store, self.config, self.report = store, config, report
         self.agents, self.roots, self.quiet_s = agents, roots, quiet_s
         self.looked_in: set[tuple[str, str]] = set()

@@ -6,7 +6,7 @@ Reads and normalizes through `prepare`, has digests made through `digesting`; wr
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from functools import cached_property
 from pathlib import Path
@@ -80,7 +80,7 @@ class Runner:
     def _here(self) -> Preparer:
         return Preparer(self._setting)
 
-    def run(self, tasks: Sequence[Task]) -> Iterator[tuple[Task, Result]]:
+    def run(self, tasks: Sequence[Task]) -> Generator[tuple[Task, Result], None, None]:
         """Prepare the tasks, and the further parts of their sources, in this order."""
         todo = deque((task, False) for task in tasks)
         submitted: deque[tuple[Task, Future[bytes]]] = deque()

@@ -15,14 +15,13 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, TypeVar
 
 from .errors import RunloreError
 
 MAX_WORKERS = 16
 """One process writes what the workers prepare, so more of them would have nothing to do."""
 
-_P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 
@@ -40,10 +39,10 @@ class Workers:
         self._executor = ProcessPoolExecutor(count, context, _begin, (initializer, arguments))
         self._executor.submit(_do_nothing)  # Fork now: the caller may start threads later.
 
-    def submit(self, function: Callable[_P, _T], /, *arguments: _P.args, **named: _P.kwargs) -> Future[_T]:
+    def submit(self, function: Callable[..., _T], /, *arguments: Any) -> Future[_T]:
         """Have a function called in a worker; `result_of` waits for what it returns."""
         with _one_line_errors():
-            return self._executor.submit(_run, function, *arguments, **named)
+            return self._executor.submit(_run, function, *arguments)
 
     def close(self) -> None:
         """End the workers, each after the job that it is doing."""
@@ -91,8 +90,8 @@ def _do_nothing() -> None:
     pass
 
 
-def _run(function: Callable[..., _T], *arguments: Any, **named: Any) -> _T:
+def _run(function: Callable[..., _T], *arguments: Any) -> _T:
     try:
-        return function(*arguments, **named)
+        return function(*arguments)
     except Exception as error:  # Not every exception can be pickled. Its text can.
         raise RunloreError(f"{type(error).__name__}: {error}") from None

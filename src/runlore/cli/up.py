@@ -29,7 +29,7 @@ from ._watch import alone
 from ._watch import watch as go_on
 from .demo import fill
 from .serve import announce, door_of
-from .sync import first_pass, open_for_sync, places, show_pass, started_ahead, summary, sync
+from .sync import first_pass, open_for_sync, places, show_pass, summary, sync
 
 
 @click.command(help=__doc__)
