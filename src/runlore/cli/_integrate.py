@@ -56,15 +56,15 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     agent: str
     what: What
     file: Path
-    entries: list[settings_files.Entry]
-    unknown: list[settings_files.Entry] = []
+    entries: list[adapters.Entry]
+    unknown: list[adapters.Entry] = []
     """What the agent on this machine is too old for, and would refuse."""
     version: tuple[int, ...] = ()
     """Of the agent, where it matters and is known."""
     after: str = ""
 
     @property
-    def every(self) -> list[settings_files.Entry]:
+    def every(self) -> list[adapters.Entry]:
         return [*self.entries, *self.unknown]
 
     @property
