@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from .config import Config
+from .live import SessionStore
+from .live.skills import SkillEntry, entries_of
 from .mine import Case, Skill
 from .mine._cluster import Pattern
 from .mine.patterns import FEWEST_SIGNALS, find
 from .store import Filter, SessionLine, Store
-
-if TYPE_CHECKING:
-    from .live.skills import SkillEntry
 
 PRICED = frozenset({"recurring_error", "recovery"})
 """Types whose locus is an error: what it cost, from where it was first seen to where it was gone, is known to the store alone."""
@@ -89,9 +87,6 @@ def _skills(folder: Path, every: dict[str, SessionLine]) -> dict[str, list[Skill
     """By session, the skills that live sessions have logged, of those that are stored."""
     if not folder.is_dir():
         return {}
-    from .live import SessionStore
-    from .live.skills import entries_of
-
     named = live_names(every.values())
     found: dict[str, list[Skill]] = {}
     for entry in entries_of(SessionStore(folder)):

@@ -13,6 +13,8 @@ from datetime import datetime, timedelta
 import msgspec
 
 from ._findings import SHOWN_FROM, Fix, Signature, Step, Trend
+from .digest.errors import signature, signature_of_line
+from .digest.families import telling_words
 from .errors import RunloreError
 from .model import Digest, format_time
 from .store import Filter, Store
@@ -226,8 +228,6 @@ def _rank(rows: list[SessionError], likeness: dict[str, float], order: dict[str,
 
 def _signatures(text: str) -> dict[str, Signature]:
     """Which errors a text may tell of: the one that it is about as a whole first, then those of its lines, the last ones first."""
-    from .digest.errors import signature, signature_of_line
-
     found: dict[str, Signature] = {}
     lines = text.splitlines()
     for one in (signature(text), *map(signature_of_line, reversed(lines[-MOST_LINES:] if len(lines) > 1 else []))):
@@ -239,8 +239,6 @@ def _signatures(text: str) -> dict[str, Signature]:
 def _nearest(store: Store, asked: Signature, limit: int) -> dict[str, float]:
     """The fingerprints whose templates have most of the telling words in common, with how much that is: the share of both that they
     share. Of those that are as near the one of more sessions is first; errors of different names are never near."""
-    from .digest.families import telling_words
-
     mine = telling_words(asked.template)
     near = []
     for fingerprint, _, name, template, sessions in store.templates():

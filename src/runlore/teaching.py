@@ -6,30 +6,34 @@ configuration says.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext, suppress
 from datetime import datetime, timedelta
 from itertools import chain
-from typing import TYPE_CHECKING
 
 import msgspec
 
-from . import mining, query
+from . import adapters, mining, query
 from ._text import clean as strip
 from ._text import one_line
 from .config import Config
+from .digest.errors import signature
 from .errors import ModelError, NotFound
-from .lessons import EVIDENCE, Lesson, curate, deliver, forgotten, rank, retro
+from .export.outline import bodies_of
+from .export.taking import cleaner
+from .lessons import EVIDENCE, Lesson, curate, deliver, forgotten, measure, rank, retro, standing, tellings
 from .lessons.drafts import Gate, drafts
+from .lessons.measure import Effect
 from .lessons.retro import Retro, SkillSeen
 from .lessons.shelf import Broken, Shelf
+from .live import SessionStore
+from .live.skills import entries_of, pass_rates
+from .mine import Case
+from .mine.patterns import find
 from .model import format_time
 from .store import Filter, Store
-
-if TYPE_CHECKING:
-    from .lessons.measure import Effect
-    from .mine import Case
 
 replace = msgspec.structs.replace
 
@@ -63,8 +67,6 @@ def gate_of(config: Config) -> Gate:
 
 def propose(store: Store, config: Config, now: datetime, *, dry_run: bool = False) -> Proposed:
     """Looks through all digests, and writes what is new or has changed. Twice in a row the second changes nothing."""
-    from .mine.patterns import find
-
     shelf = shelf_of(config)
     cases = mining.cases(store, config, Filter(parents_only=False))
     patterns, by_uid = find(cases), {case.uid: case for case in cases}
@@ -129,8 +131,6 @@ def _cited(store: Store, ref: str) -> str:
 def _fingerprint(error: str) -> str:
     if not error.strip():
         return ""
-    from .digest.errors import signature
-
     found = signature(error)
     return found.fingerprint if found else ""
 
@@ -178,8 +178,6 @@ def merge(config: Config, name: str, into: str, now: datetime) -> tuple[Lesson, 
 
 def _cleaner(config: Config) -> Callable[[str], str]:
     """Secrets out of what a person writes, and whatever a terminal would obey."""
-    from .export.taking import cleaner
-
     redact = cleaner(config)
     return lambda text: strip(redact(text))
 
@@ -196,8 +194,6 @@ def forget(
         gone = {uid: forgotten.Gone(store.digest(uid), tuple(_texts(store, uid, known))) for uid in sorted(names)} if known else {}
         changed = []
         if found := forgotten.touched(known, gone):
-            from .mine.patterns import find
-
             left = [case for case in mining.cases(store, config, Filter(parents_only=False)) if case.uid not in names]
             made = drafts(find(left), {case.uid: case for case in left}, gate_of(config))
             left_over = [draft for draft, _, _ in made if draft]
@@ -216,8 +212,6 @@ def forget(
 
 def _texts(store: Store, uid: str, known: Iterable[Lesson]) -> Iterable[str]:
     """Of the events of this session that lessons cite."""
-    from .export.outline import bodies_of
-
     refs = (query.split_name(ref) for one in known for ref in one.evidence if forgotten.uid_of(ref) == uid)
     return bodies_of(store, uid, (seq for _, seq in refs if seq is not None)).values()
 
@@ -257,17 +251,12 @@ def _words_of(lesson: Lesson) -> frozenset[str]:
 
 
 def _words(text: str) -> frozenset[str]:
-    import re
-
     return frozenset(word for word in re.findall(r"[^\W_]{3,}", text.lower()))
 
 
 # ── whether it helps ─────────────────────────────────────────────────────────────────────────────────────────────────
 def effects(config: Config, cases: Sequence[Case]) -> list[Effect]:
     """Of every lesson that one of these sessions was told by whatever way, or that hooks told to any."""
-    from . import adapters
-    from .lessons import measure, standing, tellings
-
     told = chain(
         tellings.by_hooks(deliver.read(config.home)),
         tellings.by_asking(cases),
@@ -297,9 +286,6 @@ def _skills(config: Config, start: datetime, uids: set[str] | None, store: Store
     folder = config.home / "live"
     if not folder.is_dir():
         return []
-    from .live import SessionStore
-    from .live.skills import entries_of, pass_rates
-
     entries = [entry for entry in entries_of(SessionStore(folder)) if entry.timestamp is None or entry.timestamp >= start]
     if uids is not None:
         named = mining.live_names(store.sessions(Filter(parents_only=False)))

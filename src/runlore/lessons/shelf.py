@@ -6,8 +6,10 @@ known survives. A file that cannot be read costs itself: it is named, and left a
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +17,8 @@ from typing import Any
 
 import msgspec
 
+from .._os import O_BINARY, lock
+from .._settings import replace_file
 from ..errors import Ambiguous, ModelError, NotFound
 from . import Lesson
 
@@ -69,8 +73,6 @@ class Shelf:
 
     def put(self, lesson: Lesson) -> None:
         """Writes it, whole or not at all."""
-        from .._settings import replace_file
-
         check_name(lesson.id)
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         replace_file(self.folder / f"{lesson.id}.md", text_of(lesson).encode("utf-8", "replace"))
@@ -83,8 +85,6 @@ class Shelf:
     @contextmanager
     def held(self) -> Iterator[None]:
         """Held from reading a lesson until it is written again: what another process decided in between would be lost. Waits for it."""
-        from .._os import O_BINARY, lock
-
         self.folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         # Beside the folder, which a team may keep under version control.
         place = os.open(self.folder.with_name(f"{self.folder.name}.lock"), os.O_CREAT | os.O_RDWR | O_BINARY, 0o600)
@@ -129,8 +129,6 @@ def check_name(name: str) -> None:
 
 def lesson_of(text: str) -> Lesson:
     """Raises ModelError."""
-    import tomllib
-
     head, body = _parts(text.removeprefix("\ufeff").replace("\r\n", "\n"))
     try:
         data = tomllib.loads(head)
@@ -189,8 +187,6 @@ def _escaped(text: str) -> str:
 
 
 def _toml(value: Any) -> str:
-    import json
-
     if isinstance(value, dict):
         return "{" + ", ".join(f"{_toml_key(name)} = {_toml(one)}" for name, one in value.items()) + "}"
     if isinstance(value, list | tuple):
