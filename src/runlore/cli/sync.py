@@ -20,7 +20,6 @@ import click
 from .. import adapters, pipeline, query
 from .. import config as settings
 from .. import store as stores
-from .._pool import FORKS, cores
 from ..errors import ConfigError
 from ..finding import find_roots
 from ..pipeline import Report
