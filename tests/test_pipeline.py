@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from datetime import UTC, datetime
@@ -18,7 +17,7 @@ import pytest
 
 import tests.toy as toy_module
 from runlore import config as config_module
-from runlore import pipeline, prepare
+from runlore import pipeline
 from runlore.adapters import Facts, Normalized, Position, Record, Source
 from runlore.config import Config, Exclude, ExtraRoot, Redact, SourceConfig
 from runlore.errors import ReadError, StoreBusy, StoreError, StoreLost
@@ -55,32 +54,6 @@ def sync(store: Store, config: Config, root: Path) -> Callable[..., pipeline.Rep
 def append(file: Path, *lines: bytes) -> None:
     with file.open("ab") as out:
         out.writelines(lines)
-
-
-def test_what_a_fold_leaves_in_cycles_does_not_pile_up(
-    root: Path, toy: Toy, sync: Callable[..., pipeline.Report], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A sync looks for no cycles but every few megabytes. A fold that holds its own methods is one, with all that it read."""
-
-    class Fold:
-        def __init__(self) -> None:
-            self.rules = {"self": self.__init__}  # type: ignore[misc] # What is called is nobody's business here.
-
-    left: list[weakref.ref[Fold]] = []
-    alive: list[int] = []
-
-    def normalize(source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
-        alive.append(sum(fold() is not None for fold in left))
-        left.append(weakref.ref(Fold()))
-        return Toy.normalize(toy, source, records, carry)
-
-    monkeypatch.setattr(toy, "normalize", normalize)
-    size = len(line(s="s0", id="e0"))
-    monkeypatch.setattr(prepare, "CYCLES_BYTES", 3 * size - 3)  # The ends of lines are not counted.
-    for n in range(10):
-        append(root / f"s{n}.jsonl", line(s=f"s{n}", id=f"e{n}"))
-    assert sync(workers=0).new_sessions == 10
-    assert alive == [0, 1, 2, 0, 1, 2, 0, 1, 2, 0]
 
 
 def rows(store: Store) -> int:
@@ -744,27 +717,6 @@ def test_a_full_disk_is_said_and_what_was_kept_is_safe(store: Store, sync: Calla
     assert store.session("toy:s2") is None
     store.db.pragma("max_page_count", 1 << 30)  # type: ignore[attr-defined]
     assert sync().events == 200
-
-
-def test_nearly_all_is_committed_before_the_last_of_it_is_put(
-    config: Config, root: Path, sync: Callable[..., pipeline.Report], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for n in range(4):
-        append(root / f"s{n}.jsonl", line(id=f"{n}", text="word " * 100))
-        os.utime(root / f"s{n}.jsonl", ns=(n, n))
-    seen: list[int] = []
-
-    class Watcher:
-        def start(self, files: int, size: int, what: str = "files") -> None: ...
-        def close(self) -> None: ...
-
-        def advance(self, files: int, size: int) -> None:
-            with closing(open_store(config.store, read_only=True)) as other:
-                seen.append(other.count(Filter()))
-
-    monkeypatch.setattr(pipeline, "LAST_BYTES", (root / "s3.jsonl").stat().st_size)
-    sync(progress=Watcher())
-    assert seen[:4] == [0, 0, 0, 3]
 
 
 KILLED = """

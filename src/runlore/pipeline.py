@@ -38,10 +38,6 @@ COMMIT_BYTES = 32 * 1024 * 1024
 COMMIT_S = 2.0
 """A transaction is closed after so much: a killed sync loses little, and readers see it grow."""
 
-LAST_BYTES = 8 * 1024 * 1024
-"""So much before the end a transaction in a file is closed as well: it is brought over while the workers are at the rest, and the last
-one has little to write. Without, a first sync ends with 0.1 s of writing that everyone waits for."""
-
 MOST_TRIES = 100
 """How often a sync begins anew when the database went away in the middle of it."""
 
@@ -319,7 +315,7 @@ class _Sync:
                 self.running = start_workers(self.config, workers, self.quiet_s)
             runner = Runner(self.store, self.config, self.running, self.quiet_s)
             stack.enter_context(self.store.bulk())  # It has a thread: after the workers, which are forked.
-            commits = stack.enter_context(_Commits(self.store, sum(task.size for task in tasks)))
+            commits = stack.enter_context(_Commits(self.store))
             if self._is_full():
                 return
             most = TOGETHER if self.store.takes_groups and not self.is_careful else 1
@@ -512,12 +508,11 @@ def _count(totals: dict[str, int], more: dict[str, int]) -> None:
 
 
 class _Commits:
-    """Holds one transaction open over many puts, and closes it every so often; in a file also shortly before all of `size` is put."""
+    """Holds one transaction open over many puts, and closes it every so often."""
 
-    def __init__(self, store: Store, size: int) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
         self._stack = ExitStack()
-        self._left = size
         self._begin()
 
     def _begin(self) -> None:
@@ -527,10 +522,8 @@ class _Commits:
     def step(self, size: int) -> bool:
         """Whether it was closed just now, and begun anew."""
         self._size += size
-        is_near_end = self._left > LAST_BYTES >= self._left - size
-        self._left -= size
         # What a transaction has put itself need not be asked of a server: there only the time counts, for which others may have to wait.
-        is_large = not self._store.takes_groups and (is_near_end or self._size >= COMMIT_BYTES)
+        is_large = not self._store.takes_groups and self._size >= COMMIT_BYTES
         if not is_large and time.monotonic() - self._since < COMMIT_S:
             return False
         self._stack.close()

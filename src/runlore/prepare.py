@@ -5,7 +5,6 @@ One job is a part of one source; the result is a `Batch` for the store to put. P
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -41,9 +40,6 @@ from .timeline import PAUSE, Tally
 
 BATCH_BYTES = 8 * 1024 * 1024
 """How much of a source is taken at a time. Memory is a small multiple of it in each process; a larger one is not faster."""
-
-CYCLES_BYTES = 16 * 1024 * 1024
-"""After so much, cycles are looked for: an adapter may leave some. Those here leave none."""
 
 CALL_WORDS = ("provider", "model", "tier", "region", "request_id")
 """What a call says in words, but for what it is known by."""
@@ -132,20 +128,14 @@ class Preparer:
         if setting.redact:
             self.redactor = Redactor(load_key(Path(setting.key_path)), rules_from_config(setting.rules))
         self.redact_version = self.redactor.version if self.redactor else ""
-        self._uncollected = 0
-        """Bytes of the parts since cycles were looked for last."""
 
     def prepare(self, job: Job) -> Result:
         """Takes the next part of the source. A source that cannot be read is a result too, not an exception."""
-        if self._uncollected >= CYCLES_BYTES:
-            gc.collect(0)  # A sync looks for no cycles: those of the parts before hold all that was made of them.
-            self._uncollected = 0
         since = job.since or Position(offset=0)
         try:
             adapter = adapters.get(job.source.agent)
             lines = iter(job.kept) if job.kept is not None else adapter.read(job.source, job.since)
             records, more = _take(lines, BATCH_BYTES if job.kept is None else None)
-            self._uncollected += sum(len(record.data) for record in records)
             carry = job.resume.carry
             if carry is None and job.since is not None and job.kept is None:
                 carry = self._carry_at(adapter, job.source, job.since)

@@ -83,24 +83,28 @@ class Runner:
     def run(self, tasks: Sequence[Task]) -> Generator[tuple[Task, Result], None, None]:
         """Prepare the tasks, and the further parts of their sources, in this order."""
         todo = deque((task, False) for task in tasks)
-        submitted: deque[tuple[Task, Future[bytes]]] = deque()
+        submitted: deque[tuple[Task, int, Future[bytes]]] = deque()
+        ahead_bytes = 0
         try:
             while todo or submitted:
                 if self._workers is None:
                     task, goes_on = todo.popleft()
                     result = self._here.prepare(self._job(task, goes_on))
                 else:
-                    while todo and _has_room(submitted):
+                    while todo and len(submitted) < AHEAD_JOBS and ahead_bytes < AHEAD_BYTES:
                         task, goes_on = todo.popleft()
                         job = msgspec.msgpack.encode(self._job(task, goes_on))
-                        submitted.append((task, self._workers.submit(prepare_in_worker, job)))
-                    task, future = submitted.popleft()
+                        future = self._workers.submit(prepare_in_worker, job)
+                        submitted.append((task, size := min(task.size, BATCH_BYTES), future))
+                        ahead_bytes += size
+                    task, size, future = submitted.popleft()
+                    ahead_bytes -= size
                     result = msgspec.msgpack.decode(result_of(future), type=Result)
                 yield task, result
                 if result.more and task.source.path not in self._left:
                     todo.appendleft((task, True))
         finally:  # Nobody takes the others when a sync ends early.
-            for _, future in submitted:
+            for _, _, future in submitted:
                 future.cancel()
 
     def rest(self, task: Task, batch: Batch) -> Iterator[Batch]:
@@ -141,12 +145,6 @@ class Runner:
         if known is not None and (goes_on or task.why == "grown"):
             return Job(source=task.source, since=known.position, resume=self._store.resume(known.number), cut_words=cut_words)
         return Job(source=task.source, is_new=task.why == "new", cut_words=cut_words)
-
-
-def _has_room(submitted: Sequence[tuple[Task, object]]) -> bool:
-    """Return whether one more job may be submitted."""
-    ahead = sum(min(task.size, BATCH_BYTES) for task, _ in submitted)
-    return not submitted or (len(submitted) < AHEAD_JOBS and ahead < AHEAD_BYTES)
 
 
 class Stored:
