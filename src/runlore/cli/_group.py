@@ -12,8 +12,8 @@ import click
 
 from .._version import __version__
 from ._failure import shown_errors
-from ._options import WORDS
 from ._out import settle_streams
+from ._wanted import WORDS
 
 FOLDER = os.path.dirname(__file__)
 

@@ -44,29 +44,7 @@ import msgspec
 
 from .. import budget
 from ._shapes import SHAPES, Shape, fields_of
-
-Tree = dict[str, Any]
-"""Fields by name, each with those below that are wanted: an empty one means all."""
-
-
-class Wanted(msgspec.Struct, frozen=True):
-    """What was asked for, and the words that asked: the next part is asked for with them."""
-
-    command: str
-    words: tuple[str, ...]
-    fields: Tree
-    max_tokens: int | None
-    offset: int
-
-
-WANTED = "runlore.wanted"
-"""Where click's context has what was asked for."""
-
-
-def wanted() -> Wanted | None:
-    """Return what is wanted of the JSON of the command that runs, if one does."""
-    ctx = click.get_current_context(silent=True)
-    return ctx.meta.get(WANTED) if ctx else None
+from ._wanted import Tree, Wanted
 
 
 def want(command: str, words: Sequence[str], fields: str | None, max_tokens: int | None, offset: int) -> Wanted:

@@ -17,8 +17,8 @@ from .._words import moment
 from ..config import Config
 from ..errors import ModelError, RunloreError
 from ..store import Filter, Store, open_for_reading
-from ._json import WANTED, want, wanted
 from ._out import clean, one_line
+from ._wanted import WANTED, WORDS, wanted
 
 if TYPE_CHECKING:
     ParamType = click.ParamType[Any]
@@ -26,9 +26,6 @@ else:
     ParamType = click.ParamType  # Not generic in older versions of click.
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
-
-WORDS = "runlore.words"
-"""Where click's context has the words of the whole call."""
 
 PART = ", or one with this in its name"
 """Of the options that are content with a part of a name."""
@@ -138,6 +135,8 @@ def as_json(function: Decorated, *, has_list: bool = False) -> Decorated:
     @functools.wraps(function)
     def with_json(*args: Any, is_json: bool, fields: str | None, max_tokens: int | None, offset: int = 0, **options: Any) -> Any:
         if fields is not None or max_tokens is not None or offset:
+            from ._json import want  # As in `write_json`.
+
             is_json, ctx = True, click.get_current_context()
             ctx.meta[WANTED] = want(command_name(ctx), ctx.meta.get(WORDS, ()), fields, max_tokens, offset)
         return function(*args, is_json=is_json, **options)

@@ -22,7 +22,7 @@ from .._text import encoded as encoded
 from .._text import one_line as one_line
 from .._text import safe_json as safe_json
 from ..store import SessionLine
-from ._json import shaped, wanted
+from ._wanted import wanted
 
 _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 
@@ -55,6 +55,8 @@ def write_json(value: Any, form: str = "", *, in_a_line: bool = False) -> None:
 
     `form` is the option that asked for another shape than the command's first, as `_shapes` has it."""
     if (choice := wanted()) is not None:
+        from ._json import shaped  # With the shapes of all answers, which an answer as it is does without.
+
         value = shaped(value, choice, form, in_a_line=in_a_line)
     data = encoded(value)
     if sys.stdout.isatty() and not in_a_line:
