@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from runlore._findings import Covers, ErrorSeen, Fix, Step
 from runlore.adapters import Facts, Position, Source
 from runlore.digest.errors import signature
-from runlore.model import Digest, make_uid
+from runlore.model import Covers, Digest, ErrorSeen, Fix, Step, make_uid
 from runlore.recurring import Answer, fixes_for, recurring
 from runlore.store import Batch, Filter, Piece, Store, open_store
 from runlore.timeline import Tally

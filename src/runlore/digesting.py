@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ._findings import DIGEST_VERSION
 from .config import Config, Quality
 from .errors import StoreLost
-from .model import Digest, Session
+from .model import DIGEST_VERSION, Digest, Session
 from .store import Store, open_store
 from .store.bodies import whole
 from .timeline import PAUSE

@@ -204,10 +204,10 @@ def fix_of(agent: str, session: str, cwd: str, fingerprint: str) -> str | None:
     from datetime import UTC, datetime
     from pathlib import Path
 
-    from ._findings import how_said
     from ._git import git_remote
     from ._text import OWN
     from .lessons import deliver
+    from .model import how_said
 
     repo = git_remote(Path(cwd))
     path = store_path(cwd, repo)

@@ -11,13 +11,12 @@ from pathlib import Path
 
 import msgspec
 
-from ._findings import DIGEST_VERSION
 from ._home import FRESH_S, SYNCED
 from ._text import clean
 from .adapters import Adapter, Source
 from .config import Config, Quality
 from .errors import Ambiguous, NotFound, ReadError, RunloreError
-from .model import BLOCK, Digest, Session, SessionEvent, format_time
+from .model import BLOCK, DIGEST_VERSION, Digest, Session, SessionEvent, format_time
 from .naming import HANDLE, handle, names
 from .store import FORGOTTEN, Filter, SessionLine, SourceState, Store
 from .timeline import Branch, Seen, ToolCall, branches, pairs, seen_by_model

@@ -12,9 +12,8 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from ._findings import SHOWN_FROM, Fix, Signature, Step, Trend
 from .errors import RunloreError
-from .model import Digest, format_time
+from .model import SHOWN_FROM, Digest, Fix, Signature, Step, Trend, format_time
 from .store import Filter, Store
 from .store.digests import SessionError
 

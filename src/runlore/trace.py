@@ -12,10 +12,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from ._findings import Touched
 from .digest import commits
 from .errors import RunloreError, StoreError
-from .model import Digest, SessionEvent, format_time, is_own
+from .model import Digest, SessionEvent, Touched, format_time, is_own
 from .search import SNIPPET, EventHit, QueryError
 from .search.text import without_own
 from .store import SegmentEvent, SessionLine, Store

@@ -14,7 +14,6 @@ from typing import Literal, get_args
 
 import msgspec
 
-from runlore._findings import Covers, ErrorSeen, Fix, Told
 from runlore.digest.errors import signature
 from runlore.lessons import Lesson
 from runlore.lessons.deliver import Delivered
@@ -22,7 +21,7 @@ from runlore.lessons.measure import Effect, effects
 from runlore.lessons.standing import Span, Standing
 from runlore.lessons.tellings import Telling, by_asking, by_files, by_hooks
 from runlore.mine import Case
-from runlore.model import Digest, format_time
+from runlore.model import Covers, Digest, ErrorSeen, Fix, Told, format_time
 
 Way = Literal["start", "fail", "file", "asked early", "asked late"]
 WAYS: tuple[Way, ...] = get_args(Way)

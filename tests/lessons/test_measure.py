@@ -8,14 +8,13 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 import pytest
 
-from runlore._findings import Covers, Fix, Moment, Ran, Told
 from runlore.lessons import Lesson, compare
 from runlore.lessons.compare import difference
 from runlore.lessons.deliver import Delivered
 from runlore.lessons.measure import Effect, effects, quantile, snapshots
 from runlore.lessons.tellings import by_asking, by_hooks
 from runlore.mine import Case
-from runlore.model import Digest, Outcome, format_time, parse_time
+from runlore.model import Covers, Digest, Fix, Moment, Outcome, Ran, Told, format_time, parse_time
 from tests.lessons.fleets import ERROR, LESSON, START, WAYS, Fleet, Way
 
 

@@ -8,11 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from runlore._findings import Covers, Told
 from runlore.lessons.standing import Standing, spans
 from runlore.lessons.tellings import by_asking, by_files
 from runlore.mine import Case
-from runlore.model import Digest, format_time
+from runlore.model import Covers, Digest, Told, format_time
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 

@@ -10,10 +10,9 @@ import msgspec
 import pytest
 
 from runlore import config, mining
-from runlore._findings import Covers, ErrorSeen, Fix, Moment, Signature, Step
 from runlore.billing import settle
 from runlore.errors import StoreError
-from runlore.model import USD, Call, Digest
+from runlore.model import USD, Call, Covers, Digest, ErrorSeen, Fix, Moment, Signature, Step
 from runlore.store import Filter, Kept, PriceRow, Store, open_store
 from runlore.store._sql_list import UNCOVERED
 from runlore.store.bodies import Bodies

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from .._findings import DIGEST_VERSION, Moment, Ran, Tested
-from ..model import Digest
+from ..model import DIGEST_VERSION, Digest, Moment, Ran, Tested
 from ._out import clean, fit, one_line, paint, screen, wrap
 from ._words import count, duration
 

@@ -11,7 +11,7 @@ from typing import Literal
 import msgspec
 
 from .. import model
-from .._findings import FINGERPRINT_VERSION, SHOWN_FROM, ErrorSeen, Fix, How, Signature, Step
+from ..model import FINGERPRINT_VERSION, SHOWN_FROM, ErrorSeen, Fix, How, Signature, Step
 
 __all__ = [
     "FINGERPRINT_VERSION", "OUTCOME_VERSION", "QUALITY_VERSION", "SHOWN_FROM", "ErrorSeen", "Fix", "How", "Level", "Outcome", "Quality",

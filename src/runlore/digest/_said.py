@@ -10,8 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from .._findings import Moment
-from ..model import CALL_KINDS, SessionEvent
+from ..model import CALL_KINDS, Moment, SessionEvent
 from ..timeline import is_prompt
 from ._clean import cut
 

@@ -11,9 +11,8 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from .._findings import Told
 from ..budget import tokens
-from ..model import SessionEvent, is_own
+from ..model import SessionEvent, Told, is_own
 
 MOST_TOLD = 40
 """Lessons. Who asks for more reads none of them."""

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from .._findings import Commit, Moment, Ran, Tested, Took
-from ..model import shorten
+from ..model import Commit, Moment, Ran, Tested, Took, shorten
 from . import commits as git
 from ._attempts import Attempt
 

@@ -12,8 +12,7 @@ from typing import TypeVar, get_args
 
 import msgspec
 
-from .._findings import ErrorSeen, Fix, Ran, Told, Took
-from ..model import Digest, Session
+from ..model import Digest, ErrorSeen, Fix, Ran, Session, Told, Took
 from ..store.charging import dead_ends_of
 from . import Level, Quality
 from ._told import MOST_TOLD

@@ -16,9 +16,23 @@ from typing import TypeVar
 import msgspec
 
 from .. import timeline
-from .._findings import DIGEST_VERSION, Covers, ErrorSeen, Fix, Moment, Ran, Tested, Took
 from ..config import Quality as Limits
-from ..model import CALL_KINDS, Digest, Session, SessionEvent, is_own, shorten
+from ..model import (
+    CALL_KINDS,
+    DIGEST_VERSION,
+    Covers,
+    Digest,
+    ErrorSeen,
+    Fix,
+    Moment,
+    Ran,
+    Session,
+    SessionEvent,
+    Tested,
+    Took,
+    is_own,
+    shorten,
+)
 from ._attempts import attempts_in
 from ._clean import safe
 from ._commands import seems_to_look

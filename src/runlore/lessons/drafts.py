@@ -13,12 +13,12 @@ from typing import Any
 
 import msgspec
 
-from .._findings import ErrorSeen, Fix
 from .._hash import blake2b
 from .._text import clean, one_line
 from ..mine import Case
 from ..mine._cluster import Pattern
 from ..mine._words import head, place
+from ..model import ErrorSeen, Fix
 from . import EVIDENCE, Lesson
 from .rank import wilson
 

@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from .._findings import Trend, how_said
 from .._text import one_line
 from ..mine import Case
 from ..mine._cluster import Pattern
 from ..mine.patterns import FEWEST_SESSIONS, find
+from ..model import Trend, how_said
 from . import Lesson
 from .drafts import ERRORS
 from .measure import Snapshot, snapshot

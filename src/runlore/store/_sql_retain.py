@@ -10,8 +10,7 @@ from itertools import groupby
 
 import msgspec
 
-from .._findings import Tested
-from ..model import BLOCK, Digest, format_time
+from ..model import BLOCK, Digest, Tested, format_time
 from ..timeline import Tally
 from . import DAMAGED, Batch, Put
 from ._sql_digests import HAS_MORE

@@ -11,8 +11,7 @@ from typing import Any
 
 import msgspec
 
-from .._findings import Covers, ErrorSeen, Fix
-from ..model import Digest, format_time, parse_time
+from ..model import Covers, Digest, ErrorSeen, Fix, format_time, parse_time
 from ._sql import plain
 from .pieces import pack_text, unpack
 

@@ -14,12 +14,11 @@ from starlette.routing import Route
 
 from .. import adapters, query
 from .. import search as engine
-from .._findings import Fix
 from ..errors import NotFound, RunloreError, StoreError
 from ..export import images
 from ..export.outline import Block, Outline, bodies_of, texts
 from ..export.pages import usd
-from ..model import Session
+from ..model import Fix, Session
 from ..store import Store
 from ..timeline import seen_by_model
 from ._charts import strip

@@ -17,10 +17,10 @@ from typing import Any, ClassVar, Literal, Self, get_args
 import msgspec
 from msgspec.structs import force_setattr
 
-from ._findings import Commit, Covers, ErrorSeen, Fix, Moment, Ran, Tested, Told, Took, Touched
-from ._units import USD as USD
-from ._units import parse_time as parse_time
-from .errors import MissingField, ModelError
+from .._units import USD as USD
+from .._units import parse_time as parse_time
+from ..errors import MissingField, ModelError
+from .digest import Commit, Covers, ErrorSeen, Fix, Moment, Ran, Tested, Told, Took, Touched
 
 SCHEMA_VERSION = 3
 """1: the first. 2: digests carry error snippets. 3: cache tokens in two buckets, analysis names what it covers."""
