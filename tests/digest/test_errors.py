@@ -13,14 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runlore.digest import ErrorSeen
+from runlore.digest import ErrorSummary
 from runlore.digest._lines import find, may_prove
 from runlore.digest.errors import errors, signature
 from runlore.model import SessionEvent, Tests
 from tests.digest.sessions import UID, session
 
 
-def seen(called: str, came_back: str, **fields: Any) -> list[ErrorSeen]:
+def seen(called: str, came_back: str, **fields: Any) -> list[ErrorSummary]:
     return errors(*session((called, came_back, fields)))
 
 
@@ -249,7 +249,7 @@ def test_an_error_without_a_call_counts() -> None:
 
 def test_values_survive_saving() -> None:
     (found,) = seen("make", "error: it broke", exit_code=2)
-    assert msgspec.json.decode(msgspec.json.encode(found), type=ErrorSeen) == found
+    assert msgspec.json.decode(msgspec.json.encode(found), type=ErrorSummary) == found
 
 
 MESSAGES = [

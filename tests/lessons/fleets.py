@@ -21,7 +21,7 @@ from runlore.lessons.measure import Effect, effects
 from runlore.lessons.standing import Span, Standing
 from runlore.lessons.tellings import Telling, by_asking, by_files, by_hooks
 from runlore.mine import Case
-from runlore.model import Covers, Digest, ErrorSeen, Fix, Told, format_time
+from runlore.model import Covers, Digest, ErrorSummary, Fix, Told, format_time
 
 Way = Literal["start", "fail", "file", "asked early", "asked late"]
 WAYS: tuple[Way, ...] = get_args(Way)
@@ -29,7 +29,7 @@ WAYS: tuple[Way, ...] = get_args(Way)
 START = datetime(2026, 1, 1, tzinfo=UTC)
 MET = signature("KeyError: 'user'")
 assert MET is not None
-ERROR = ErrorSeen(signature=MET, count=1, seqs=(30,))
+ERROR = ErrorSummary(signature=MET, count=1, seqs=(30,))
 LESSON = Lesson(id="abc", problem="p", resolution="r", kind="error", fingerprint=MET.fingerprint, evidence=("toy:1#3",), sessions=3)
 OVER = Fix(fingerprint=MET.fingerprint, failed_seq=30, fixed_seq=50, confidence=0.9)
 STAYS = 0.6

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from ..model import SessionEvent, shorten
-from . import ErrorSeen, Signature
+from . import ErrorSummary, Signature
 from ._attempts import Attempt, attempts_of
 from ._json import line_of_json
 from ._lines import find, plain
@@ -18,7 +18,7 @@ from ._signature import sign
 MOST_SEQS = 20
 
 
-def errors(events: Iterable[SessionEvent], bodies: Mapping[int, str]) -> list[ErrorSeen]:
+def errors(events: Iterable[SessionEvent], bodies: Mapping[int, str]) -> list[ErrorSummary]:
     """The errors of a timeline, in the order in which they were first seen."""
     return errors_in(attempts_of(events, bodies))
 
@@ -35,7 +35,7 @@ def signature_of_line(line: str) -> Signature | None:
     return sign(found) if found is not None else None
 
 
-def errors_in(attempts: Iterable[Attempt]) -> list[ErrorSeen]:
+def errors_in(attempts: Iterable[Attempt]) -> list[ErrorSummary]:
     seen: dict[str, list[Attempt]] = {}
     for attempt in attempts:
         if attempt.signature is not None:
@@ -43,13 +43,13 @@ def errors_in(attempts: Iterable[Attempt]) -> list[ErrorSeen]:
     return [_error(of_one) for of_one in seen.values()]
 
 
-def _error(attempts: list[Attempt]) -> ErrorSeen:
+def _error(attempts: list[Attempt]) -> ErrorSummary:
     first = attempts[0]
     assert first.signature is not None
     seqs = tuple(attempt.end_seq for attempt in attempts)
     event = first.call or first.result
     called = first.text if first.action == "shell" else next(iter(event.files), "") if event and event.files else ""
-    return ErrorSeen(
+    return ErrorSummary(
         signature=first.signature,
         count=len(attempts),
         seqs=seqs if len(seqs) <= MOST_SEQS else (*seqs[: MOST_SEQS - 1], seqs[-1]),

@@ -12,7 +12,7 @@ from typing import TypeVar, get_args
 
 import msgspec
 
-from ..model import Digest, ErrorSeen, Fix, Ran, Session, Told, Took
+from ..model import Digest, ErrorSummary, Fix, Ran, Session, Told, Took
 from ..store.charging import dead_ends_of
 from . import Level, Quality
 from ._told import MOST_TOLD
@@ -133,7 +133,7 @@ def _merged(before: Iterable[T], after: Iterable[T], name: Callable[[T], str], a
     return list(found.values())
 
 
-def _again(known: ErrorSeen, error: ErrorSeen) -> ErrorSeen:
+def _again(known: ErrorSummary, error: ErrorSummary) -> ErrorSummary:
     """An error that came again is told as it was the first time."""
     seqs, last_at = (known.first_seq, error.last_seq), error.last_at or known.last_at
     return msgspec.structs.replace(known, count=known.count + error.count, seqs=seqs, last_at=last_at)

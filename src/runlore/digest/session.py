@@ -22,7 +22,7 @@ from ..model import (
     DIGEST_VERSION,
     Covers,
     Digest,
-    ErrorSeen,
+    ErrorSummary,
     Fix,
     Moment,
     Ran,
@@ -185,8 +185,8 @@ def most_notable(commands: Iterable[Ran]) -> list[Ran]:
 
 # ── errors and what they cite ────────────────────────────────────────────────────────────────────────────────────────
 def _told(
-    errors: Sequence[ErrorSeen], fixes: Sequence[Fix], events: Sequence[SessionEvent], cut: dict[str, int]
-) -> tuple[tuple[ErrorSeen, ...], tuple[Fix, ...]]:
+    errors: Sequence[ErrorSummary], fixes: Sequence[Fix], events: Sequence[SessionEvent], cut: dict[str, int]
+) -> tuple[tuple[ErrorSummary, ...], tuple[Fix, ...]]:
     """The errors that are kept, in the order in which they were first seen, with when that was, and their fixes."""
     by_fingerprint = {fix.fingerprint: fix for fix in fixes}
     if len(errors) > MOST_ERRORS:
@@ -202,11 +202,11 @@ def _told(
     return told, tuple(by_fingerprint[error.signature.fingerprint] for error in errors if error.signature.fingerprint in by_fingerprint)
 
 
-def _ends(error: ErrorSeen) -> tuple[int, ...]:
+def _ends(error: ErrorSummary) -> tuple[int, ...]:
     return (error.first_seq, error.last_seq) if error.count > 1 else (error.first_seq,)
 
 
-def weight(error: ErrorSeen, fixes: Mapping[str, Fix]) -> tuple[bool, int, int]:
+def weight(error: ErrorSummary, fixes: Mapping[str, Fix]) -> tuple[bool, int, int]:
     fix = fixes.get(error.signature.fingerprint)
     return fix is not None and fix.is_shown, error.count, -error.first_seq
 
@@ -216,7 +216,7 @@ def _excerpts(lines: Mapping[int, str], bodies: Mapping[int, str]) -> tuple[Mome
     return tuple(Moment(seq, text) for seq in sorted(lines) if (text := excerpt(bodies.get(seq, ""), lines[seq])))
 
 
-def cited(errors: Sequence[ErrorSeen], fixes: Sequence[Fix], others: Iterable[int]) -> dict[int, str]:
+def cited(errors: Sequence[ErrorSummary], fixes: Sequence[Fix], others: Iterable[int]) -> dict[int, str]:
     """The events that are kept as excerpts, each with the line that matters, where one does: those of errors and fixes, and the `others`
     that a pattern may cite."""
     found = {seq: error.signature.sample for error in errors for seq in error.seqs}

@@ -52,7 +52,7 @@ class Signature(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
     version: int = FINGERPRINT_VERSION
 
 
-class ErrorSeen(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ErrorSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One error of a session, with all of its occurrences."""
 
     signature: Signature
@@ -230,7 +230,7 @@ class Digest(Value, frozen=True, kw_only=True):
     decisions: tuple[Moment, ...] = ()
     retries: int = 0
     compactions: int = 0
-    errors: tuple[ErrorSeen, ...] = ()
+    errors: tuple[ErrorSummary, ...] = ()
     fixes: tuple[Fix, ...] = ()
     outcome: Outcome = "unknown"
     outcome_level: str | None = None
