@@ -21,7 +21,7 @@ from runlore.lessons.measure import Effect, effects
 from runlore.lessons.standing import Span, Standing
 from runlore.lessons.tellings import Telling, by_asking, by_files, by_hooks
 from runlore.mine import Case
-from runlore.model import Covers, Digest, ErrorSummary, Fix, Told, format_time
+from runlore.model import Covers, Digest, ErrorSummary, Fix, RequestedLesson, format_time
 
 Way = Literal["start", "fail", "file", "asked early", "asked late"]
 WAYS: tuple[Way, ...] = get_args(Way)
@@ -75,7 +75,7 @@ class Fleet:
             covers=Covers(99, "h"),
             errors=(ERROR,) if is_met else (),
             fixes=(OVER,) if is_met and not stays else (),
-            told=(Told(lesson="abc", seq=seq, at=START + timedelta(hours=n, minutes=seq)),) if asks else (),
+            told=(RequestedLesson(lesson="abc", seq=seq, at=START + timedelta(hours=n, minutes=seq)),) if asks else (),
             quality="real",
         )
         repo = "shop" if is_here else "site"

@@ -14,7 +14,7 @@ from runlore.lessons.deliver import Delivered
 from runlore.lessons.measure import Effect, effects, quantile, snapshots
 from runlore.lessons.tellings import by_asking, by_hooks
 from runlore.mine import Case
-from runlore.model import Covers, Digest, Fix, Moment, Outcome, Ran, Told, format_time, parse_time
+from runlore.model import Covers, Digest, Fix, Moment, Outcome, Ran, RequestedLesson, format_time, parse_time
 from tests.lessons.fleets import ERROR, LESSON, START, WAYS, Fleet, Way
 
 
@@ -205,7 +205,7 @@ def test_who_asked_first_may_have_begun_long_before() -> None:
 def test_a_session_with_a_wrong_clock_does_not_make_all_others_later_ones() -> None:
     fleet = Fleet("asked early", 3, rate=0.4, left=1, earlier=100, later=100)
     wrong = datetime(1970, 1, 1, tzinfo=UTC)
-    digest = msgspec.structs.replace(fleet.later[5].digest, told=(Told(lesson="abc", seq=10, at=wrong),))
+    digest = msgspec.structs.replace(fleet.later[5].digest, told=(RequestedLesson(lesson="abc", seq=10, at=wrong),))
     strange = msgspec.structs.replace(fleet.later[5], uid="toy:strange", began=format_time(wrong), digest=digest)
     every = [*fleet.before, *fleet.later, strange]
     [found] = effects([fleet.lesson], by_asking(every), every)

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from ..budget import tokens
-from ..model import SessionEvent, Told, is_own
+from ..model import RequestedLesson, SessionEvent, is_own
 
 MOST_TOLD = 40
 """Lessons. Who asks for more reads none of them."""
@@ -27,18 +27,18 @@ _NAMED = re.compile(
 )
 
 
-def told_in(events: Sequence[SessionEvent], bodies: Mapping[int, str]) -> list[Told]:
+def told_in(events: Sequence[SessionEvent], bodies: Mapping[int, str]) -> list[RequestedLesson]:
     """In the order in which they were first told. What was copied from another session was told there."""
     tools = {tool for tool in {event.tool for event in events} if tool and is_own(tool) and tool.lower().endswith("lessons")}
     if not tools:
         return []
     calls = {event.call_id for event in events if event.tool in tools} - {None}
-    found: dict[str, Told] = {}
+    found: dict[str, RequestedLesson] = {}
     for event in events:
         if event.kind == "tool_result" and event.origin is None and (event.tool in tools or event.call_id in calls):
             body = bodies.get(event.seq, "")[:LARGEST]
             cost = tokens(body)
             for lesson in dict.fromkeys(text or form for text, form in _NAMED.findall(body)):
-                known = found.get(lesson) or Told(lesson=lesson, seq=event.seq, at=event.ts)
+                known = found.get(lesson) or RequestedLesson(lesson=lesson, seq=event.seq, at=event.ts)
                 found[lesson] = msgspec.structs.replace(known, tokens=known.tokens + cost)
     return list(found.values())

@@ -12,7 +12,7 @@ from typing import TypeVar, get_args
 
 import msgspec
 
-from ..model import Digest, ErrorSummary, Fix, Ran, Session, Told, Took
+from ..model import Digest, ErrorSummary, Fix, Ran, RequestedLesson, Session, Took
 from ..store.charging import dead_ends_of
 from . import Level, Quality
 from ._told import MOST_TOLD
@@ -153,7 +153,7 @@ def _took_again(known: Took, took: Took) -> Took:
     return msgspec.structs.replace(longest, seconds=known.seconds + took.seconds, count=known.count + took.count)
 
 
-def _told_again(known: Told, told: Told) -> Told:
+def _told_again(known: RequestedLesson, told: RequestedLesson) -> RequestedLesson:
     return msgspec.structs.replace(known, tokens=known.tokens + told.tokens)
 
 

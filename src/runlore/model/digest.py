@@ -169,7 +169,7 @@ class Touched(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     last_at: str | None = None
 
 
-class Told(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class RequestedLesson(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A lesson that the session got from our tools because it asked, once or several times."""
 
     lesson: str
@@ -226,7 +226,7 @@ class Digest(Value, frozen=True, kw_only=True):
     interventions: tuple[Moment, ...] = ()
     corrections: tuple[Moment, ...] = ()
     """Messages of a person that reject or redirect what was done."""
-    told: tuple[Told, ...] = ()
+    told: tuple[RequestedLesson, ...] = ()
     decisions: tuple[Moment, ...] = ()
     retries: int = 0
     compactions: int = 0
