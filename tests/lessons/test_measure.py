@@ -14,7 +14,7 @@ from runlore.lessons.deliver import Delivered
 from runlore.lessons.measure import Effect, effects, quantile, snapshots
 from runlore.lessons.tellings import by_asking, by_hooks
 from runlore.mine import Case
-from runlore.model import Covers, Digest, Fix, Moment, Outcome, Ran, RequestedLesson, format_time, parse_time
+from runlore.model import CommandRun, Covers, Digest, Fix, Moment, Outcome, RequestedLesson, format_time, parse_time
 from tests.lessons.fleets import ERROR, LESSON, START, WAYS, Fleet, Way
 
 
@@ -107,7 +107,7 @@ def test_a_command_that_keeps_failing_is_judged_by_whether_it_does_after_a_first
     def failing(n: int, times: int) -> Case:
         made = case(n)
         return msgspec.structs.replace(
-            made, digest=msgspec.structs.replace(made.digest, commands=(Ran(seq=3, command="npm test", failed=times),))
+            made, digest=msgspec.structs.replace(made.digest, commands=(CommandRun(seq=3, command="npm test", failed=times),))
         )
 
     cases = [failing(n, 5 if n % 5 else 1) for n in range(40)] + [failing(n, 1 if n % 10 else 5) for n in range(40, 80)]
@@ -231,7 +231,9 @@ def test_bounds_hold_the_difference_and_narrow_with_more_sessions() -> None:
 
 def test_the_fleet_is_told_by_month_and_week() -> None:
     cases = [case(n, met=n % 2 == 0, outcome="fail" if n % 4 == 0 else "success", tokens=n * 10) for n in range(40)]
-    storm = msgspec.structs.replace(cases[1].digest, commands=(Ran(seq=1, command="x", count=3, failed=3),), actions={"plan": 1, "read": 3})
+    storm = msgspec.structs.replace(
+        cases[1].digest, commands=(CommandRun(seq=1, command="x", count=3, failed=3),), actions={"plan": 1, "read": 3}
+    )
     cases[1] = msgspec.structs.replace(cases[1], digest=storm)
     late = msgspec.structs.replace(case(99, outcome="unknown"), at="2026-02-03T00:00:00.000000Z")
     january, february = snapshots([*cases, late], "month")

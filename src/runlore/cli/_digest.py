@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..model import DIGEST_VERSION, Digest, Moment, Ran, Tested
+from ..model import DIGEST_VERSION, CommandRun, Digest, Moment, Tested
 from ._out import clean, fit, one_line, paint, screen, wrap
 from ._words import count, duration
 
@@ -78,7 +78,7 @@ def _errors(digest: Digest) -> Iterator[str]:
             yield f"  {paint(ref, 'green')}  {fit(f'{fix.how}: {one_line(step.summary)}', max(LEAST, screen()[0] - len(ref) - 4))}"
 
 
-def _ran(run: Ran) -> str:
+def _ran(run: CommandRun) -> str:
     times = f" ({run.count} ×{f', {run.failed} failed' * bool(run.failed)})" if run.count > 1 else " (failed)" * bool(run.failed)
     return f"{one_line(run.command)}{times}"
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from ..model import Commit, Moment, Ran, Tested, Took, shorten
+from ..model import CommandRun, Commit, Moment, Tested, Took, shorten
 from . import commits as git
 from ._attempts import Attempt
 
@@ -22,7 +22,7 @@ class Work(msgspec.Struct):
     edited: dict[str, int] = msgspec.field(default_factory=dict)
     """And how often."""
     created: dict[str, None] = msgspec.field(default_factory=dict)
-    commands: dict[str, Ran] = msgspec.field(default_factory=dict)
+    commands: dict[str, CommandRun] = msgspec.field(default_factory=dict)
     tests: list[Tested] = msgspec.field(default_factory=list)
     took: dict[str, Took] = msgspec.field(default_factory=dict)
     commits: dict[str, Commit] = msgspec.field(default_factory=dict)
@@ -95,10 +95,10 @@ def _command(work: Work, attempt: Attempt, bodies: Mapping[int, str]) -> None:
     before = work.commands.get(text)
     code = result.exit_code if result is not None else None
     if before is None:  # Nearly all.
-        work.commands[text] = Ran(seq=attempt.end_seq, command=text, failed=int(attempt.failed), exit_code=code)
+        work.commands[text] = CommandRun(seq=attempt.end_seq, command=text, failed=int(attempt.failed), exit_code=code)
     else:
         count, failed = before.count + 1, before.failed + attempt.failed
-        work.commands[text] = Ran(seq=attempt.end_seq, command=text, count=count, failed=failed, exit_code=code)
+        work.commands[text] = CommandRun(seq=attempt.end_seq, command=text, count=count, failed=failed, exit_code=code)
     if result is None:
         return
     if result.duration_ms and result.duration_ms >= LONG_MS:

@@ -12,7 +12,7 @@ from typing import TypeVar, get_args
 
 import msgspec
 
-from ..model import Digest, ErrorSummary, Fix, Ran, RequestedLesson, Session, Took
+from ..model import CommandRun, Digest, ErrorSummary, Fix, RequestedLesson, Session, Took
 from ..store.charging import dead_ends_of
 from . import Level, Quality
 from ._told import MOST_TOLD
@@ -144,7 +144,7 @@ def _surest(known: Fix, fix: Fix) -> Fix:
     return fix if fix.confidence >= known.confidence else known
 
 
-def _run_again(known: Ran, run: Ran) -> Ran:
+def _run_again(known: CommandRun, run: CommandRun) -> CommandRun:
     return msgspec.structs.replace(run, count=known.count + run.count, failed=known.failed + run.failed)
 
 

@@ -20,12 +20,12 @@ from ..config import Quality as Limits
 from ..model import (
     CALL_KINDS,
     DIGEST_VERSION,
+    CommandRun,
     Covers,
     Digest,
     ErrorSummary,
     Fix,
     Moment,
-    Ran,
     Session,
     SessionEvent,
     Tested,
@@ -178,7 +178,7 @@ def _last(name: str, runs: Sequence[Tested], limit: int, cut: dict[str, int]) ->
     return (runs[0], *runs[1 - limit :])
 
 
-def most_notable(commands: Iterable[Ran]) -> list[Ran]:
+def most_notable(commands: Iterable[CommandRun]) -> list[CommandRun]:
     """Commands that did something first, then looks; those that failed or came again before those that did not."""
     return sorted(commands, key=lambda ran: (seems_to_look(ran.command), -ran.failed, -ran.count))
 
@@ -231,7 +231,7 @@ def cited(errors: Sequence[ErrorSummary], fixes: Sequence[Fix], others: Iterable
     return found
 
 
-def cited_besides(commands: Iterable[Ran], slow: Iterable[Took], evidence: Iterable[int]) -> Iterator[int]:
+def cited_besides(commands: Iterable[CommandRun], slow: Iterable[Took], evidence: Iterable[int]) -> Iterator[int]:
     """What patterns cite besides errors and fixes: commands that failed again and again, or took long, and what says how it ended."""
     yield from (ran.seq for ran in commands if ran.failed > 1)
     yield from (took.seq for took in slow)

@@ -114,7 +114,7 @@ class Moment(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     text: str
 
 
-class Ran(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+class CommandRun(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """A command that was run, once or several times in the same words."""
 
     seq: int
@@ -209,7 +209,7 @@ class Digest(Value, frozen=True, kw_only=True):
     files_read: tuple[str, ...] = ()
     files_edited: tuple[str, ...] = ()
     files_created: tuple[str, ...] = ()
-    commands: tuple[Ran, ...] = ()
+    commands: tuple[CommandRun, ...] = ()
     tests: tuple[Tested, ...] = ()
     commits: tuple[Commit, ...] = ()
     pull_requests: tuple[Moment, ...] = ()
