@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..model import DIGEST_VERSION, CommandRun, Digest, Moment, Tested
+from ..model import DIGEST_VERSION, CommandRun, Digest, Moment, TestRun
 from ._out import clean, fit, one_line, paint, screen, wrap
 from ._words import count, duration
 
@@ -83,7 +83,7 @@ def _ran(run: CommandRun) -> str:
     return f"{one_line(run.command)}{times}"
 
 
-def _tested(run: Tested) -> str:
+def _tested(run: TestRun) -> str:
     counts = [f"{number} {word}" for word in ("passed", "failed", "skipped") if (number := getattr(run, word))]
     return f"#{run.seq} {one_line(run.command)}: {', '.join(counts) or ('failed' if run.is_error else 'no counts')}"
 

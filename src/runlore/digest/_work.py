@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from ..model import CommandRun, Commit, Moment, Tested, Took, shorten
+from ..model import CommandRun, Commit, Moment, TestRun, Took, shorten
 from . import commits as git
 from ._attempts import Attempt
 
@@ -23,7 +23,7 @@ class Work(msgspec.Struct):
     """And how often."""
     created: dict[str, None] = msgspec.field(default_factory=dict)
     commands: dict[str, CommandRun] = msgspec.field(default_factory=dict)
-    tests: list[Tested] = msgspec.field(default_factory=list)
+    tests: list[TestRun] = msgspec.field(default_factory=list)
     took: dict[str, Took] = msgspec.field(default_factory=dict)
     commits: dict[str, Commit] = msgspec.field(default_factory=dict)
     pull_requests: dict[str, Moment] = msgspec.field(default_factory=dict)
@@ -83,7 +83,7 @@ def _command(work: Work, attempt: Attempt, bodies: Mapping[int, str]) -> None:
     if call.kind == "test_run":
         tests = result.tests if result else None
         work.tests.append(
-            Tested(
+            TestRun(
                 seq=attempt.end_seq,
                 command=text,
                 passed=tests.passed if tests else None,

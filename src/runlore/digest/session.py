@@ -28,7 +28,7 @@ from ..model import (
     Moment,
     Session,
     SessionEvent,
-    Tested,
+    TestRun,
     Took,
     is_own,
     shorten,
@@ -170,7 +170,7 @@ def by_use(counts: Mapping[str, int]) -> list[tuple[str, int]]:
     return sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
 
 
-def _last(name: str, runs: Sequence[Tested], limit: int, cut: dict[str, int]) -> tuple[Tested, ...]:
+def _last(name: str, runs: Sequence[TestRun], limit: int, cut: dict[str, int]) -> tuple[TestRun, ...]:
     """The first run and the last ones: where it began, and what it came to."""
     if len(runs) <= limit:
         return tuple(runs)

@@ -126,7 +126,7 @@ class CommandRun(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     """The exit code of the last run, if it was reported."""
 
 
-class Tested(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+class TestRun(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """A run of tests. What the output did not say is None."""
 
     seq: int
@@ -210,7 +210,7 @@ class Digest(Value, frozen=True, kw_only=True):
     files_edited: tuple[str, ...] = ()
     files_created: tuple[str, ...] = ()
     commands: tuple[CommandRun, ...] = ()
-    tests: tuple[Tested, ...] = ()
+    tests: tuple[TestRun, ...] = ()
     commits: tuple[Commit, ...] = ()
     pull_requests: tuple[Moment, ...] = ()
     edits: dict[str, int] = msgspec.field(default_factory=dict)

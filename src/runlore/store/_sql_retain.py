@@ -10,7 +10,7 @@ from itertools import groupby
 
 import msgspec
 
-from ..model import BLOCK, Digest, Tested, format_time
+from ..model import BLOCK, Digest, TestRun, format_time
 from ..timeline import Tally
 from . import DAMAGED, Batch, Put
 from ._sql_digests import HAS_MORE
@@ -229,5 +229,5 @@ def cited_in(digest: Digest) -> dict[int, str]:
     return found
 
 
-def _counts(run: Tested) -> str:
+def _counts(run: TestRun) -> str:
     return ", ".join(f"{count} {word}" for word in ("passed", "failed", "skipped") if (count := getattr(run, word)) is not None)
