@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from ..model import CommandRun, Commit, Moment, TestRun, Took, shorten
+from ..model import CommandRun, Commit, Moment, SlowCommand, TestRun, shorten
 from . import commits as git
 from ._attempts import Attempt
 
@@ -24,7 +24,7 @@ class Work(msgspec.Struct):
     created: dict[str, None] = msgspec.field(default_factory=dict)
     commands: dict[str, CommandRun] = msgspec.field(default_factory=dict)
     tests: list[TestRun] = msgspec.field(default_factory=list)
-    took: dict[str, Took] = msgspec.field(default_factory=dict)
+    took: dict[str, SlowCommand] = msgspec.field(default_factory=dict)
     commits: dict[str, Commit] = msgspec.field(default_factory=dict)
     pull_requests: dict[str, Moment] = msgspec.field(default_factory=dict)
 
@@ -104,7 +104,7 @@ def _command(work: Work, attempt: Attempt, bodies: Mapping[int, str]) -> None:
     if result.duration_ms and result.duration_ms >= LONG_MS:
         known = work.took.get(text)
         is_longer = known is None or result.duration_ms / 1000 > known.seconds / known.count
-        work.took[text] = Took(
+        work.took[text] = SlowCommand(
             seq=result.seq if known is None or is_longer else known.seq,
             command=text,
             seconds=round((known.seconds if known else 0.0) + result.duration_ms / 1000, 3),

@@ -12,7 +12,7 @@ from typing import TypeVar, get_args
 
 import msgspec
 
-from ..model import CommandRun, Digest, ErrorSummary, Fix, RequestedLesson, Session, Took
+from ..model import CommandRun, Digest, ErrorSummary, Fix, RequestedLesson, Session, SlowCommand
 from ..store.charging import dead_ends_of
 from . import Level, Quality
 from ._told import MOST_TOLD
@@ -148,7 +148,7 @@ def _run_again(known: CommandRun, run: CommandRun) -> CommandRun:
     return msgspec.structs.replace(run, count=known.count + run.count, failed=known.failed + run.failed)
 
 
-def _took_again(known: Took, took: Took) -> Took:
+def _took_again(known: SlowCommand, took: SlowCommand) -> SlowCommand:
     longest = max(known, took, key=lambda one: one.seconds / one.count)
     return msgspec.structs.replace(longest, seconds=known.seconds + took.seconds, count=known.count + took.count)
 

@@ -28,8 +28,8 @@ from ..model import (
     Moment,
     Session,
     SessionEvent,
+    SlowCommand,
     TestRun,
-    Took,
     is_own,
     shorten,
 )
@@ -231,7 +231,7 @@ def cited(errors: Sequence[ErrorSummary], fixes: Sequence[Fix], others: Iterable
     return found
 
 
-def cited_besides(commands: Iterable[CommandRun], slow: Iterable[Took], evidence: Iterable[int]) -> Iterator[int]:
+def cited_besides(commands: Iterable[CommandRun], slow: Iterable[SlowCommand], evidence: Iterable[int]) -> Iterator[int]:
     """What patterns cite besides errors and fixes: commands that failed again and again, or took long, and what says how it ended."""
     yield from (ran.seq for ran in commands if ran.failed > 1)
     yield from (took.seq for took in slow)

@@ -138,7 +138,7 @@ class TestRun(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     is_error: bool = False
 
 
-class Took(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+class SlowCommand(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """A command that took long, once or several times in the same words."""
 
     seq: int
@@ -215,7 +215,7 @@ class Digest(Value, frozen=True, kw_only=True):
     pull_requests: tuple[Moment, ...] = ()
     edits: dict[str, int] = msgspec.field(default_factory=dict)
     """The number of changes, for files that were changed several times."""
-    slow: tuple[Took, ...] = ()
+    slow: tuple[SlowCommand, ...] = ()
     tools: dict[str, int] = msgspec.field(default_factory=dict)
     actions: dict[str, int] = msgspec.field(default_factory=dict)
     kinds: dict[str, int] = msgspec.field(default_factory=dict)
