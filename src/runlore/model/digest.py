@@ -157,7 +157,7 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
     subject: str = ""
 
 
-class Touched(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+class FileActivity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """What was done to a file: the number of calls by action, and the last event."""
 
     path: str
@@ -253,7 +253,7 @@ class Digest(Value, frozen=True, kw_only=True):
     because only the events know them."""
     secrets_at: dict[str, tuple[int, ...]] = msgspec.field(default_factory=dict)
     """By kind, the first events that held a secret."""
-    touched: tuple[Touched, ...] = ()
+    touched: tuple[FileActivity, ...] = ()
     """What was done to files."""
     ends: tuple[int, ...] = ()
     """The last event of each block of numbers at eviction."""
