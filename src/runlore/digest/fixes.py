@@ -15,7 +15,7 @@ from itertools import islice
 import msgspec
 
 from ..model import BLOCK, SessionEvent, shorten
-from . import Fix, How, Step
+from . import Fix, FixKind, Step
 from ._attempts import Attempt, attempts_of
 from ._commands import Command, carries, installs, without_plumbing
 
@@ -331,13 +331,13 @@ def _stem(name: str) -> str:
     return _TEST_PARTS.sub("", name.rpartition(".")[0])
 
 
-def _others(attempts: Sequence[Attempt], how: How, *, but: Attempt) -> tuple[Step, ...]:
+def _others(attempts: Sequence[Attempt], how: FixKind, *, but: Attempt) -> tuple[Step, ...]:
     """The last three that may have changed something, besides."""
     done = (attempt for attempt in reversed(attempts) if attempt is not but and (attempt.action == "edit" or attempt.command.changes))
     return tuple(_step(attempt, "edit" if attempt.action == "edit" else how) for attempt in list(islice(done, 3))[::-1])
 
 
-def _step(attempt: Attempt, how: How) -> Step:
+def _step(attempt: Attempt, how: FixKind) -> Step:
     event = attempt.call or attempt.result
     files = attempt.call.files if attempt.call else ()
     said = attempt.text if attempt.action == "shell" else (event.summary if event else "") or ""

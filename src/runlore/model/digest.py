@@ -28,7 +28,7 @@ other fingerprints and never a silent mix."""
 SHOWN_FROM = 0.5
 """The confidence from which a fix is shown to someone who has the same error."""
 
-How = Literal["edit", "command", "read", "changed", "retry"]
+FixKind = Literal["edit", "command", "read", "changed", "retry"]
 """What made an error go away: a change to a file; a command; reading again before the same call; the
 call itself, made differently; or nothing that is known except trying again."""
 
@@ -79,7 +79,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Something that was done between an error and its end."""
 
     seq: int
-    how: How
+    how: FixKind
     summary: str
     files: tuple[str, ...] = ()
 
@@ -95,7 +95,7 @@ class Fix(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     fingerprint: str
     failed_seq: int
     fixed_seq: int | None = None
-    how: How | None = None
+    how: FixKind | None = None
     steps: tuple[Step, ...] = ()
     diff: str = ""
     """The diff of the first step if it is an edit, at most 2 KB."""
