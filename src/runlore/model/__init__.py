@@ -26,7 +26,7 @@ from .digest import (
     Step,
     TestRun,
     Trend,
-    how_said,
+    describe_how,
 )
 from .events import BLOCK, CALL_KINDS, KINDS, SUMMARY_LENGTH, Kind, SessionEvent, Tests, View, is_own, shorten
 from .log import LogRecord
@@ -76,7 +76,7 @@ __all__ = [
     "Usage",
     "Value",
     "View",
-    "how_said",
+    "describe_how",
     "format_time",
     "is_evictable",
     "is_own",

@@ -278,6 +278,6 @@ class Digest(Value, frozen=True, kw_only=True):
         return msgspec.structs.replace(digest, before=cls.from_dict(before)) if isinstance(before, Mapping) else digest
 
 
-def how_said(how: str | None) -> str:
+def describe_how(how: str | None) -> str:
     """Return the noun for a sentence like "it was over after this edit"."""
     return "call" if how == "changed" else how or "step"
