@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from .errors import RunloreError
-from .model import SHOWN_FROM, Digest, Fix, Signature, Step, Trend, format_time
+from .model import MIN_SHOWN_CONFIDENCE, Digest, Fix, Signature, Step, Trend, format_time
 from .store import Filter, Store
 from .store.digests import SessionError
 
@@ -156,7 +156,7 @@ def one(store: Store, fingerprint: str, now: datetime) -> tuple[Recurring, list[
 
 # ── what fixed it ────────────────────────────────────────────────────────────────────────────────────────────────────
 def _fixes(store: Store, rows: Sequence[SessionError]) -> list[KnownFix]:
-    known = [row for row in rows if row.how is not None and row.confidence >= SHOWN_FROM]
+    known = [row for row in rows if row.how is not None and row.confidence >= MIN_SHOWN_CONFIDENCE]
     known.sort(key=lambda row: (row.confidence, row.last_at or ""), reverse=True)
     found: list[KnownFix] = []
     told: set[str] = set()

@@ -11,10 +11,10 @@ from typing import Literal
 import msgspec
 
 from .. import model
-from ..model import FINGERPRINT_VERSION, SHOWN_FROM, ErrorSummary, Fix, FixKind, Signature, Step
+from ..model import FINGERPRINT_VERSION, MIN_SHOWN_CONFIDENCE, ErrorSummary, Fix, FixKind, Signature, Step
 
 __all__ = [
-    "FINGERPRINT_VERSION", "OUTCOME_VERSION", "QUALITY_VERSION", "SHOWN_FROM", "ErrorSummary", "Fix", "FixKind", "Level", "Outcome", "Quality",
+    "FINGERPRINT_VERSION", "OUTCOME_VERSION", "QUALITY_VERSION", "MIN_SHOWN_CONFIDENCE", "ErrorSummary", "Fix", "FixKind", "Level", "Outcome", "Quality",
     "Signature", "Step",
 ]  # fmt: skip
 

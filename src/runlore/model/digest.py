@@ -25,7 +25,7 @@ FINGERPRINT_VERSION = 1
 """The version of the rules behind a fingerprint. It is part of the hash, so that a changed rule makes
 other fingerprints and never a silent mix."""
 
-SHOWN_FROM = 0.5
+MIN_SHOWN_CONFIDENCE = 0.5
 """The confidence from which a fix is shown to someone who has the same error."""
 
 FixKind = Literal["edit", "command", "read", "changed", "retry"]
@@ -104,7 +104,7 @@ class Fix(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def is_shown(self) -> bool:
         """True if it is good enough to be shown to someone who has the same error."""
-        return bool(self.steps) and self.confidence >= SHOWN_FROM
+        return bool(self.steps) and self.confidence >= MIN_SHOWN_CONFIDENCE
 
 
 class Moment(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
