@@ -16,8 +16,8 @@ from operator import attrgetter
 
 import msgspec
 
-from ._retries import Kept, Recent
-from .model import CALL_KINDS, Cost, Session, SessionEvent, Usage
+from .retry import Kept, Recent
+from ..model import CALL_KINDS, Cost, Session, SessionEvent, Usage
 
 PAUSE = timedelta(minutes=10)
 """A longer silence is a break and not work. The same time makes a session quiet enough for its digest."""

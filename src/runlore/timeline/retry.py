@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterable
 from zlib import crc32
 
-from .model import SessionEvent
+from ..model import SessionEvent
 
 WINDOW = 5
 """A call that repeats a failed one counts as a retry when at most this many calls lie between: later it is a new try."""
