@@ -36,12 +36,12 @@ def joined(before: Mapping[str, tuple[int, ...]], after: Mapping[str, tuple[int,
     return {name: (before.get(name, ()) + after.get(name, ()))[: 3 * MOST] for name in {**before, **after}}
 
 
-def _failed(ordered: timeline.Ordered) -> list[int]:
+def _failed(ordered: timeline.OrderedEvents) -> list[int]:
     """The calls whose result is a failure. Only what has a call id in common with one can be such a call: one event in a hundred."""
     wrong = {event.call_id for event in ordered.failures} - {None}
     if not wrong:
         return []
-    found = timeline.pairs(timeline.Ordered([event for event in ordered if event.call_id in wrong]))
+    found = timeline.pairs(timeline.OrderedEvents([event for event in ordered if event.call_id in wrong]))
     return [pair.call.seq for pair in found if pair.failed and pair.call is not None]
 
 

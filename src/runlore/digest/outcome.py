@@ -89,7 +89,7 @@ class _Session:
         return bool(self.tests) and self.tests[-1].failed
 
 
-def _look(events: timeline.Ordered, bodies: Mapping[int, str], attempts: Sequence[Attempt], fixes: Sequence[Fix]) -> _Session:
+def _look(events: timeline.OrderedEvents, bodies: Mapping[int, str], attempts: Sequence[Attempt], fixes: Sequence[Fix]) -> _Session:
     line = timeline.active(events)
     if events.own is not events or events.main is not events:
         is_subagent = events.main is events

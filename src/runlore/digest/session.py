@@ -125,12 +125,12 @@ def make(session: Session, events: Iterable[SessionEvent], bodies: Mapping[int, 
     )
 
 
-def _without(tools: set[str | None], events: timeline.Ordered) -> timeline.Ordered:
+def _without(tools: set[str | None], events: timeline.OrderedEvents) -> timeline.OrderedEvents:
     """What happened here: copies count where they happened, and what our own tools answered is no evidence of anything."""
     if not tools:
         return events.own
     calls = {event.call_id for event in events if event.tool in tools} - {None}
-    return timeline.Ordered([event for event in events.own if event.tool not in tools and event.call_id not in calls])
+    return timeline.OrderedEvents([event for event in events.own if event.tool not in tools and event.call_id not in calls])
 
 
 def _moment(event: SessionEvent) -> Moment:
