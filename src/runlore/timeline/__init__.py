@@ -7,7 +7,7 @@ loops are flat, and linear except for sorting, so that long chains are no proble
 """
 
 from .branch import Branch, OrderedEvents, abandoned, active, branches, in_order, prompts
-from .context import SEEN_KINDS, Seen, seen_by_model
+from .context import CONTEXT_KINDS, ContextEvent, model_context
 from .prompt import is_prompt
 from .retry import repeats
 from .tally import PAUSE, Tally, cost_of, merge, retries, wall_clock_s
@@ -17,8 +17,8 @@ from .turn import Turn, turns
 
 __all__ = [
     "Branch",
-    "SEEN_KINDS",
-    "Seen",
+    "CONTEXT_KINDS",
+    "ContextEvent",
     "Node",
     "OrderedEvents",
     "PAUSE",
@@ -32,7 +32,7 @@ __all__ = [
     "in_order",
     "is_prompt",
     "merge",
-    "seen_by_model",
+    "model_context",
     "nest",
     "pairs",
     "prompts",

@@ -9,18 +9,18 @@ import msgspec
 from ..model import CALL_KINDS, SessionEvent
 from .branch import active
 
-SEEN_KINDS = CALL_KINDS | {"user_msg", "assistant_msg", "thinking", "tool_result", "decision"}
+CONTEXT_KINDS = CALL_KINDS | {"user_msg", "assistant_msg", "thinking", "tool_result", "decision"}
 """The kinds that the model sees. It sees all others only where `view` says so, or as the answer to a call."""
 
 
-class Seen(msgspec.Struct, frozen=True):
+class ContextEvent(msgspec.Struct, frozen=True):
     """An event in the model's context. If `is_cleared`, the model saw that there was a result, but not its text."""
 
     event: SessionEvent
     is_cleared: bool = False
 
 
-def seen_by_model(events: Iterable[SessionEvent], at: int) -> list[Seen]:
+def model_context(events: Iterable[SessionEvent], at: int) -> list[ContextEvent]:
     """Return what was in the model's context when event `at` had happened, by seq.
 
     That is the line that leads to `at`, with everything applied that the agent did to its context on it:
@@ -35,7 +35,7 @@ def seen_by_model(events: Iterable[SessionEvent], at: int) -> list[Seen]:
     line = [event for event in line if event.is_sidechain == here.is_sidechain and event.session_uid == here.session_uid]
     removed, cleared_at = _find_removed(line)
     return [
-        Seen(event, not event.is_call and event.call_id is not None and event.seq < cleared_at.get(event.call_id, -1))
+        ContextEvent(event, not event.is_call and event.call_id is not None and event.seq < cleared_at.get(event.call_id, -1))
         for event in line
         if event.seq not in removed and _is_visible(event)
     ]
@@ -43,7 +43,7 @@ def seen_by_model(events: Iterable[SessionEvent], at: int) -> list[Seen]:
 
 def _is_visible(event: SessionEvent) -> bool:
     is_answer = event.kind == "human_intervention" and event.call_id is not None
-    return is_answer or event.kind in SEEN_KINDS or event.view in ("context", "summary")
+    return is_answer or event.kind in CONTEXT_KINDS or event.view in ("context", "summary")
 
 
 def _find_removed(line: Sequence[SessionEvent]) -> tuple[set[int], dict[str, int]]:
