@@ -14,7 +14,7 @@ from pathlib import Path
 
 from runlore import open_store
 from runlore.digest import Fix
-from runlore.digest._attempts import attempts_of
+from runlore.digest.attempts import attempts_of
 from runlore.digest.fixes import fixes_in
 from runlore.errors import NotFound
 from runlore.query import get

@@ -26,7 +26,7 @@ from mcp.types import CallToolResult
 from runlore import adapters, config, lending, mcp_server, pipeline, query
 from runlore._text import clean
 from runlore.budget import tokens, tokens_of
-from runlore.digest._told import told_in
+from runlore.digest.requested_lessons import told_in
 from runlore.lending import Stores
 from runlore.lessons import Lesson
 from runlore.lessons.shelf import Shelf

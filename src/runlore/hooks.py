@@ -135,7 +135,6 @@ def lessons_of(agent: str, call: dict[str, object], cwd: str, fingerprint: str =
     from ._git import git_remote
     from .config import Lessons, load
     from .lessons import deliver
-    from .model import describe_how
 
     repo = git_remote(Path(cwd))
     wanted = Lessons()
@@ -171,7 +170,6 @@ def failed(agent: str, call: dict[str, object]) -> str | None:
         return None
     from .digest.errors import signature
     from .lessons import deliver
-    from .model import describe_how
 
     found = signature(text[-ERROR:])
     session = str(call.get("session_id") or "")[:NAME]

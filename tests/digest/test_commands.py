@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runlore.digest._commands import parse
+from runlore.digest.shell_commands import parse
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runlore.digest import ErrorSummary
-from runlore.digest._lines import find, may_prove
+from runlore.digest.error_lines import find, may_prove
 from runlore.digest.errors import errors, signature
 from runlore.model import SessionEvent, Tests
 from tests.digest.sessions import UID, session
@@ -301,7 +301,7 @@ def test_any_text_has_a_fingerprint_that_can_be_printed(text: str) -> None:
 @given(st.text(alphabet=string.ascii_letters + " .:'/-0123456789\n", max_size=200))
 def test_a_template_has_the_fingerprint_of_its_error(text: str) -> None:
     """Masking what is masked changes nothing, so that a template can be asked for like the error itself."""
-    from runlore.digest._mask import key_of, template_of
+    from runlore.digest.templates import key_of, template_of
 
     once = key_of(template_of(text))
     assert key_of(template_of(once)) == once

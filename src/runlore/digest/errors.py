@@ -1,7 +1,7 @@
 """What went wrong in a session: every error once, with its fingerprint, a sample, how often it was seen and where.
 
-Pure functions over events and their bodies as the store has them, that is without secrets. `_attempts` decides what is an error,
-`_lines` which line of it matters, `_mask` what of the line is left out; `families` brings near fingerprints together.
+Pure functions over events and their bodies as the store has them, that is without secrets. `attempts` decides what is an error,
+`error_lines` which line of it matters, `templates` what of the line is left out; `families` brings near fingerprints together.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping
 
 from ..model import SessionEvent, shorten
 from . import ErrorSummary, Signature
-from ._attempts import Attempt, attempts_of
-from ._json import line_of_json
-from ._lines import find, plain
-from ._signature import sign
+from .attempts import Attempt, attempts_of
+from .error_lines import find, plain
+from .json_errors import line_of_json
+from .signatures import sign
 
 MOST_SEQS = 20
 

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from . import Signature
-from ._mask import PLACEHOLDER, key_of
+from .templates import PLACEHOLDER, key_of
 
 ENOUGH = 4
 """So many values of one word, all else being equal, make it a variable; right after `=`, or beside one that is known as such, 2 do."""

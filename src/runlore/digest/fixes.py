@@ -16,8 +16,8 @@ import msgspec
 
 from ..model import BLOCK, SessionEvent, shorten
 from . import Fix, FixKind, Step
-from ._attempts import Attempt, attempts_of
-from ._commands import Command, carries, installs, without_plumbing
+from .attempts import Attempt, attempts_of
+from .shell_commands import Command, carries, installs, without_plumbing
 
 FARTHEST = 150
 """Attempts after which a success is no longer put down to what was done in between."""

@@ -15,8 +15,8 @@ import msgspec
 from ..model import CommandRun, Digest, ErrorSummary, Fix, RequestedLesson, Session, SlowCommand
 from ..store.charging import dead_ends_of
 from . import Level, Quality
-from ._told import MOST_TOLD
 from .dead_ends import joined
+from .requested_lessons import MOST_TOLD
 from .session import (
     MOST_COMMANDS,
     MOST_ERRORS,

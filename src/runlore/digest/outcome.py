@@ -16,11 +16,11 @@ from .. import timeline
 from ..model import Outcome as Verdict
 from ..model import SessionEvent, is_own
 from . import Fix, Level, Outcome
-from ._attempts import Attempt, attempts_of
-from ._commands import LONGEST, carries, installs
-from ._said import asked, is_stop
+from .attempts import Attempt, attempts_of
 from .commits import reported
 from .fixes import fixes_in
+from .shell_commands import LONGEST, carries, installs
+from .statements import asked, is_stop
 
 LAST_FAILURES = 3
 """So many calls that failed, one after another and at the end, mean that the agent was stuck."""

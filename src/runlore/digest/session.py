@@ -33,17 +33,17 @@ from ..model import (
     is_own,
     shorten,
 )
-from ._attempts import attempts_in
-from ._clean import safe
-from ._commands import seems_to_look
-from ._said import corrections_of, goal_of, is_stop
-from ._told import MOST_TOLD, told_in
-from ._work import work_in
+from .attempts import attempts_in
 from .dead_ends import dead_ends
 from .errors import errors_in
 from .fixes import fixes_in
 from .outcome import outcome_in
 from .quality import DEFAULT, quality
+from .requested_lessons import MOST_TOLD, told_in
+from .shell_commands import seems_to_look
+from .statements import corrections_of, goal_of, is_stop
+from .text import safe
+from .work import work_in
 
 EXCERPT = 500
 """Bytes kept of an event that is cited."""

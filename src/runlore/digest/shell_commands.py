@@ -1,0 +1,279 @@
+"""What a shell command does, as far as its words tell: which programs it runs, on what, and whether it only looks.
+
+No shell is imitated: quotes and separators are respected, all else is words. Commands are cut at `LONGEST`, here-documents are left out.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cached_property, lru_cache
+
+LONGEST = 2000
+
+
+class Command:
+    """A shell command. `heads` are the programs with their subcommands (`git push`), in their order, without those that only look or
+    prepare; `key` is the same for the same work, however its output was cut or where it was sent.
+
+    Of most commands only the first few questions are asked, so the others are answered when they are: half the time.
+    """
+
+    def __init__(
+        self, working: list[list[str]], looking: list[list[str]], programs: set[str], separators: list[str], targets: list[str]
+    ) -> None:
+        self._main, self._working, self._targets = working or looking, working, targets
+        self.programs = frozenset(programs)
+        self.only_looks = not working and bool(programs)
+        """Nothing is changed or checked, so that a bad end without a message means: nothing there."""
+        self.hides_status = not _HIDING.isdisjoint(separators)
+        """What is reported is the end of the last part, or nobody's: a pipe, a `;`, an `|| true`."""
+
+    @cached_property
+    def heads(self) -> tuple[str, ...]:
+        return tuple(_head(words) for words in self._main)
+
+    @cached_property
+    def key(self) -> str:
+        return " && ".join(" ".join(words) for words in self._main)
+
+    @cached_property
+    def operands(self) -> frozenset[str]:
+        """The words that are not flags, as they are, but for paths, of which the last part counts."""
+        return frozenset(_last_part(word) for words in self._main for word in words[1:] if word[:1] not in ("-", ""))
+
+    @cached_property
+    def files(self) -> frozenset[str]:
+        """Those of the operands that may be files or folders."""
+        return frozenset(word for word in self.operands if _NAME_OF_FILE.match(word))
+
+    @cached_property
+    def writes(self) -> frozenset[str]:
+        """Files that output was sent to, or that were changed in place."""
+        in_place = frozenset(_last_part(words[-1]) for words in self._working if words[0] in _IN_PLACE)
+        return frozenset(map(_last_part, self._targets)) | in_place
+
+    @cached_property
+    def selects(self) -> tuple[str, ...]:
+        """What of all tests was asked for (`-run TestA`, `-k name`)."""
+        return tuple(words[n + 1] for words in self._main for n, word in enumerate(words[:-1]) if word in _SELECTORS)
+
+    @cached_property
+    def changes(self) -> bool:
+        """Whether it may have changed something: it is no look, no test, no list and no call for help."""
+        if any(not _CHECKS.search(_head(words)) for words in self._working):
+            return True
+        return any(flag in words for words in self._working for flag in _CHANGING_FLAGS)
+
+    @cached_property
+    def asks_help(self) -> bool:
+        return any(word in ("--help", "-h", "help", "--version") for words in self._main for word in words[1:])
+
+
+@lru_cache(maxsize=1024)
+def parse(command: str) -> Command:
+    """Never raises: what cannot be understood is words."""
+    parts, separators, targets = _simple_commands(command)
+    working: list[list[str]] = []
+    looking: list[list[str]] = []
+    programs: set[str] = set()
+    for words in parts:
+        program = _program(words[0])
+        if program in _MAY_WRAP or "=" in words[0] or program.startswith("python"):
+            words = _unwrapped(words)
+            if not words:
+                continue
+            program = _program(words[0])
+        programs.add(program)
+        if program in _PREPARING:
+            continue
+        is_look = (program in _LOOKING and not (program in ("sed", "awk", "gawk") and any(word.startswith("-i") for word in words))) or (
+            program == "git" and _only_looks_at_git(words)
+        )
+        (looking if is_look else working).append([program, *words[1:]])
+    return Command(working, looking, programs, separators, targets)
+
+
+def seems_to_look(command: str) -> bool:
+    """Whether a command on one line only looks, by its first program alone: for ordering many, at a fiftieth of the time of `parse`."""
+    if command.startswith("cd "):
+        command = command.rpartition("&& ")[2]
+    program, _, rest = command.partition(" ")
+    return rest.partition(" ")[0] in _GIT_LOOKING if program == "git" else program in _LOOKING
+
+
+def carries(command: Command) -> bool:
+    """Whether it only hands on what was changed before (`git add`, `git commit`)."""
+    return all(head in ("git add", "git commit", "git stash") for head in command.heads)
+
+
+def without_plumbing(command: str) -> str:
+    """The text of a command but for what is done with its output."""
+    return _PLUMBING.sub("", command).strip()
+
+
+_PLUMBING = re.compile(r"\s*(?:2>&1|\|&?\s*(?:tail|head)\b[^|;&\n]{0,40}|2>\s*/dev/null)\s*")
+_NAME_OF_FILE = re.compile(r"[\w@.+-]*[A-Za-z][\w@.+-]*\Z")
+_CHECKS = re.compile(
+    r"\b(?:test|tests|check|lint|status|list|ls|view|show|diff|log|help|version|pytest|jest|vitest|mypy|pyright|ruff|eslint|tsc|vet"
+    r"|typecheck|capture|logs|describe|search|doctor)\b|^(?:go|cargo|swift) build"
+)
+_IN_PLACE = frozenset({"sed", "awk", "gawk", "perl", "tee", "touch", "cp", "mv"})
+_SELECTORS = frozenset({"-run", "--run", "-k", "-t", "--grep", "-g", "--testNamePattern", "--test-name-pattern", "--filter"})
+_CHANGING_FLAGS = frozenset({"--fix", "--write", "-w", "--update", "-u", "--apply", "format"})
+_KEYWORDS = frozenset("const let var import from await async function return def class for while if case select".split())
+
+
+def installs(command: Command) -> bool:
+    """Whether it brings something into the environment."""
+    return any(_INSTALL.search(head) for head in command.heads) or bool(_INSTALL.search(command.key))
+
+
+_INSTALL = re.compile(
+    r"\b(?:install|add|sync|restore|get|ci|login|trust|setup|init|bootstrap|link|use|mkdir|chmod|pull|fetch|clone|export|source|venv"
+    r"|activate)\b"
+)
+
+_LOOKING = frozenset(
+    "cat head tail sed awk gawk nl less more bat rg grep egrep fgrep zgrep ag ack find fd ls lsd exa eza tree wc sort uniq cut jq yq diff "
+    "cmp comm file stat which whereis type command test [ [[ pgrep ps lsof du df env printenv "
+    "xxd strings column tr tac realpath readlink basename "
+    "dirname date whoami hostname uname "
+    "Get-Content Select-String Get-ChildItem Test-Path dir findstr where".split()
+)
+_PREPARING = frozenset(
+    "cd echo printf pwd true false : set export unset sleep pushd popd shopt ulimit umask source . "
+    "local wait exit return done fi then do read".split()
+)
+_GIT_LOOKING = frozenset(
+    "log show diff grep status blame ls-files ls-tree ls-remote rev-parse cat-file describe reflog shortlog rev-list merge-base".split()
+)
+_RUNNERS = {
+    "uv": {"run"}, "poetry": {"run"}, "pipenv": {"run"}, "pdm": {"run"}, "hatch": {"run"}, "rye": {"run"}, "bundle": {"exec"},
+    "pnpm": {"exec", "dlx"},
+    "npm": {"exec"}, "yarn": {"dlx", "exec"}, "bun": {"x"}, "mise": {"exec", "x"}, "docker-compose": set(), "conda": {"run"},
+}  # fmt: skip
+_PREFIXES = frozenset("sudo time env exec nohup npx bunx pnpx uvx xargs command builtin nice stdbuf then do else if while ! {".split())
+
+_PIECE = r"""(?:[^\s'"\\;|&<>()$]++|'[^']*'|"(?:[^"\\]++|\\.)*"|\\.|\$\([^()]{0,200}\)|\$)"""
+_WORD = re.compile(
+    # Most words begin with a letter or the like, as nothing else does that is looked for: tried first, they take two thirds of the time.
+    rf"""[^\s'"\\;|&<>()$\d]{_PIECE}*|\n|&&|\|\||\|&|[;|()]|&(?!>)|\d?(?:>>?|<<?<?|&>>?)(?:&\d|&-)?|{_PIECE}+|['"]"""
+)
+_MAY_WRAP = _PREFIXES | _RUNNERS.keys() | {"timeout", "bash", "sh", "zsh"}
+_HIDING = frozenset({"|", ";", "||", "\n"})
+_SEPARATORS = frozenset({"\n", "&&", "||", "|", "|&", ";", "&", "(", ")"})
+_BEGINS_MARK = frozenset("\n&|;()<>0123456789")
+"""How a separator begins, or what sends output to a file."""
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
+_HEREDOC = re.compile(r"(?s)<<-?\s*(['\"]?)(\w+)\1.*?(?:\n\2\b|\Z)")
+
+
+def _simple_commands(command: str) -> tuple[list[list[str]], list[str], list[str]]:
+    """The words of each, what stands between them, and the files that output is sent to."""
+    command = command[: 10 * LONGEST]
+    if "<<" in command:
+        command = _HEREDOC.sub(" ", command)
+    command = command[:LONGEST]
+    words: list[str] = []
+    parts = [words]
+    separators: list[str] = []
+    targets: list[str] = []
+    is_target = False
+    for word in _WORD.findall(command):
+        first = word[0]
+        if first in _BEGINS_MARK:  # Few do, and the others need not be compared with every mark.
+            if word in _SEPARATORS:
+                if words:
+                    separators.append(word)
+                    words = []
+                    parts.append(words)
+                is_target = False
+                continue
+            if word.lstrip("0123456789&")[:1] in ("<", ">"):
+                is_target = not word.endswith(("&1", "&2", "&-"))
+                continue
+        if is_target:
+            targets.append(word.strip("'\""))
+            is_target = False
+        else:
+            words.append(word.strip("'\"") if first in "'\"" else word)
+    return [part for part in parts if part], separators, [target for target in targets if not target.startswith("/dev/")]
+
+
+def _only_looks_at_git(words: list[str]) -> bool:
+    sub = _subcommand(words)
+    if sub in ("remote", "branch", "config"):
+        return not _GIT_CHANGES.intersection(words) and not (
+            sub == "config" and not any(word.startswith(("--get", "--list", "-l")) for word in words)
+        )
+    return sub in _GIT_LOOKING
+
+
+_GIT_CHANGES = frozenset("set-url add remove rm rename prune -d -D -m -M -f -u --delete --move --set-upstream-to --unset set".split())
+
+
+def _unwrapped(words: list[str]) -> list[str]:
+    """Without what only starts another program: assignments, `sudo`, `timeout 5`, `npx`, `uv run`, `python -m`."""
+    for _ in range(8):
+        if not words:
+            return words
+        first = _program(words[0])
+        if first == "command" and words[1:2] in (["-v"], ["-V"]):
+            return words
+        if first in _PREFIXES or ("=" in words[0] and _ASSIGNMENT.match(words[0])):
+            words = words[1:]
+            while words and words[0].startswith("-"):
+                words = words[1:]
+        elif first == "timeout":
+            words = words[1:]
+            while words and (words[0].startswith("-") or words[0][:1].isdigit()):
+                words = words[1:]
+        elif first in _RUNNERS and len(words) > 2 and words[1] in _RUNNERS[first]:
+            words = words[2:]
+            while words and words[0].startswith("-"):
+                words = words[1:]
+        elif first.startswith("python") and "-m" in words[1:3]:
+            words = words[words.index("-m") + 1 :]
+        elif first in ("bash", "sh", "zsh") and len(words) > 2 and words[1] in ("-c", "-lc"):
+            inner = _simple_commands(words[2])[0]
+            words = inner[-1] if inner else []
+        else:
+            return words
+    return words
+
+
+def _program(word: str) -> str:
+    return word.replace("\\", "/").rpartition("/")[2] or word if "/" in word or "\\" in word else word
+
+
+def _subcommand(words: list[str]) -> str:
+    """The first word that is no flag and no flag's value, if it is a plain one."""
+    skip = False
+    for word in words[1:]:
+        if skip or word.startswith("-"):
+            skip = word in ("-C", "-c", "--filter", "--repo", "-R") and not skip
+            continue
+        return word if _PLAIN.match(word) else ""
+    return ""
+
+
+_PLAIN = re.compile(r"[a-z][\w:-]{0,40}\Z")
+_TAKES_TWO = frozenset("gh npm pnpm yarn bun docker kubectl aws gcloud az cargo go bd".split())
+
+
+def _head(words: list[str]) -> str:
+    if words[0] in _KEYWORDS:  # A program text, not a command: what it has in common with another says nothing.
+        return " ".join(words)[:200]
+    sub = _subcommand(words)
+    if sub and words[0] in _TAKES_TWO and sub in words:
+        after = words[words.index(sub) + 1 :]
+        if after and _PLAIN.match(after[0]) and (sub in ("run", "pr", "issue", "api", "repo", "mod", "compose") or words[0] == "gh"):
+            return f"{words[0]} {sub} {after[0]}"
+    if not sub and len(words) > 1 and words[0] in ("python", "python3", "node", "bash", "sh", "ruby", "tsx", "bun", "deno", "perl"):
+        script = next((word for word in words[1:] if not word.startswith("-")), "")
+        return f"{words[0].rstrip('3')} {_last_part(script)}" if script and len(script) < 200 else words[0].rstrip("3")
+    return f"{words[0]} {sub}".strip()
+
+
+def _last_part(word: str) -> str:
+    return word.rstrip("/").rpartition("/")[2][:120] or word[:120]
