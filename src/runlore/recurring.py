@@ -238,13 +238,13 @@ def _signatures(text: str) -> dict[str, Signature]:
 def _nearest(store: Store, asked: Signature, limit: int) -> dict[str, float]:
     """The fingerprints whose templates have most of the telling words in common, with how much that is: the share of both that they
     share. Of those that are as near the one of more sessions is first; errors of different names are never near."""
-    from .digest.families import telling_words
+    from .digest.families import identifying_words
 
-    mine = telling_words(asked.template)
+    mine = identifying_words(asked.template)
     near = []
     for fingerprint, _, name, template, sessions in store.templates():
         if name == asked.name and mine:
-            words = telling_words(template)
+            words = identifying_words(template)
             near.append((2 * len(mine & words) / (len(mine) + len(words)), sessions, fingerprint))
     near.sort(reverse=True)
     return {fingerprint: likeness for likeness, _, fingerprint in near[:limit] if likeness >= LIKE}

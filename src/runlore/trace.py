@@ -141,12 +141,12 @@ def makes_commit(command: str, output: str, sha: str, is_error: bool = False) ->
     git tells what it made, `[main 1a2b3c4] Subject`, also when what follows fails. A quiet one is seen in what is printed
     after it: the subject that the command gave it, or, where nothing tells them apart, the first name that there is.
     """
-    made = commits.reported(command, lambda: output)
-    if made or is_error or not commits.verbs(command) & commits.MAKERS:
+    made = commits.find_reported_commits(command, lambda: output)
+    if made or is_error or not commits.git_verbs(command) & commits.COMMITTING:
         return any(sha.startswith(name) or name.startswith(sha) for name, _ in made)
-    told = [name for name, _ in commits.told(command, output)]
+    told = [name for name, _ in commits.find_printed_commits(command, output)]
     if not told:
-        told = [found.group() for found in commits.NAME.finditer(output) if not found.group().isdecimal()][:1]
+        told = [found.group() for found in commits.COMMIT_NAME.finditer(output) if not found.group().isdecimal()][:1]
     return any(next(find_sha(name, sha), None) for name in told)
 
 

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runlore.digest import ErrorSummary
-from runlore.digest.error_lines import find, may_prove
+from runlore.digest.error_lines import find_error_line, may_hold_proof
 from runlore.digest.errors import errors, signature
 from runlore.model import SessionEvent, Tests
 from tests.digest.sessions import UID, session
@@ -224,9 +224,9 @@ LINES = (
 @given(st.lists(st.sampled_from(LINES), max_size=6))
 def test_what_proves_an_error_is_found_without_the_forms_that_prove_none(lines: list[str]) -> None:
     body = "\n".join(lines)
-    line, proof = find(body), find(body, proof=True)
+    line, proof = find_error_line(body), find_error_line(body, proof=True)
     assert proof == line if line is not None and line.is_strong else proof is None or not proof.is_strong
-    assert may_prove(body) or line is None or not line.is_strong or "Traceback" in body
+    assert may_hold_proof(body) or line is None or not line.is_strong or "Traceback" in body
 
 
 def test_an_error_is_counted_once_with_all_its_places() -> None:
@@ -301,10 +301,10 @@ def test_any_text_has_a_fingerprint_that_can_be_printed(text: str) -> None:
 @given(st.text(alphabet=string.ascii_letters + " .:'/-0123456789\n", max_size=200))
 def test_a_template_has_the_fingerprint_of_its_error(text: str) -> None:
     """Masking what is masked changes nothing, so that a template can be asked for like the error itself."""
-    from runlore.digest.templates import key_of, template_of
+    from runlore.digest.templates import build_key, build_template
 
-    once = key_of(template_of(text))
-    assert key_of(template_of(once)) == once
+    once = build_key(build_template(text))
+    assert build_key(build_template(once)) == once
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Errors that are told as JSON, by tools and by services."""
+"""Errors that tools and services report as JSON."""
 
 from __future__ import annotations
 
@@ -6,17 +6,21 @@ from collections.abc import Mapping, Sequence
 from json import JSONDecodeError, loads
 from typing import Any
 
-from .error_forms import Line
-from .error_lines import find
-from .text import whole
+from .error_forms import ErrorLine
+from .error_lines import find_error_line
+from .text import replace_surrogates
 
-_LARGEST_JSON = 64 << 10
+MAX_JSON_CHARS = 64 << 10
+MAX_DEPTH = 4
+"""Levels of nested objects that are followed to a message."""
+_INNER = ("error", "errors", "detail", "message", "stderr")
+"""The fields that hold a message or an object with one, in the order in which they are looked at."""
 
 
-def object_in(body: str) -> dict[str, Any] | None:
-    """An object that is all of a body, but for a few lines that the tool put in front of it."""
+def parse_object(body: str) -> dict[str, Any] | None:
+    """Return the JSON object that makes up a body, apart from a few lines that the tool put before it."""
     start = 0 if body[:1] == "{" else body.find("\n{", 0, 400) + 1
-    if (start == 0 and body[:1] != "{") or len(body) > _LARGEST_JSON or body.rstrip()[-1:] != "}":
+    if (start == 0 and body[:1] != "{") or len(body) > MAX_JSON_CHARS or body.rstrip()[-1:] != "}":
         return None
     try:
         data = loads(body[start:])
@@ -26,7 +30,7 @@ def object_in(body: str) -> dict[str, Any] | None:
 
 
 def is_success(data: Mapping[str, Any]) -> bool:
-    """A result that says of itself that it is one."""
+    """Return True for a result that calls itself a success."""
     if any(data.get(key) for key in ("error", "errors", "detail", "exception", "stderr")):
         return False
     if data.get("success") is True or data.get("ok") is True or data.get("is_error") is False or data.get("isError") is False:
@@ -35,34 +39,50 @@ def is_success(data: Mapping[str, Any]) -> bool:
     return isinstance(status, str) and status.lower() in ("ok", "success", "completed", "done", "passed")
 
 
-def line_of_json(body: str) -> Line | None:
-    data = object_in(body)
-    return line_of_object(data) if data is not None else None
+def find_json_error(body: str) -> ErrorLine | None:
+    """Return the error of a body that is a JSON object; None if it is none."""
+    data = parse_object(body)
+    return find_object_error(data) if data is not None else None
 
 
-def line_of_object(data: Mapping[str, Any]) -> Line | None:
-    """The message of an error that is told as JSON, with its status and its type; nested at most a few levels deep."""
+def find_object_error(data: Mapping[str, Any]) -> ErrorLine | None:
+    """Return the message of an error that is reported as JSON, with its status and its type."""
     words: list[str] = []
     name = ""
     here: Any = data
-    for _ in range(4):
+    for _ in range(MAX_DEPTH):
         if not isinstance(here, Mapping):
             break
-        status = here.get("status") or here.get("status_code") or here.get("statusCode")
-        if isinstance(status, int) and status >= 400:
-            words.append(f"HTTP {status}")
-        code = here.get("code") or here.get("type")
-        if isinstance(code, str) and code.lower() not in ("error", "object", "result") and len(code) < 60:
+        if status := _http_status(here):
+            words.append(status)
+        if (code := _error_type(here)) is not None:
             name = code
-        inner = here.get("error") or here.get("errors") or here.get("detail") or here.get("message") or here.get("stderr")
-        if isinstance(inner, Sequence) and not isinstance(inner, str):
-            inner = inner[0] if inner else None
-        if isinstance(inner, str):
-            words.append(inner)
+        here = _inner(here)
+        if isinstance(here, str):
+            words.append(here)
             break
-        here = inner
-    text, name = whole(" ".join(words)[:400]), whole(name)
+    text, name = replace_surrogates(" ".join(words)[:400]), replace_surrogates(name)
     if not text:
         return None
-    line = find(text)
-    return Line("json", f"{name}: {line.message if line else text}" if name else (line.message if line else text), text, name)
+    line = find_error_line(text)
+    message = line.message if line else text
+    return ErrorLine("json", f"{name}: {message}" if name else message, text, name)
+
+
+def _http_status(data: Mapping[str, Any]) -> str:
+    status = data.get("status") or data.get("status_code") or data.get("statusCode")
+    return f"HTTP {status}" if isinstance(status, int) and status >= 400 else ""
+
+
+def _error_type(data: Mapping[str, Any]) -> str | None:
+    code = data.get("code") or data.get("type")
+    is_type = isinstance(code, str) and code.lower() not in ("error", "object", "result") and len(code) < 60
+    return str(code) if is_type else None
+
+
+def _inner(data: Mapping[str, Any]) -> Any:
+    """Return what a message or the next object is in; of a list its first entry."""
+    inner = next((value for key in _INNER if (value := data.get(key))), None)
+    if isinstance(inner, Sequence) and not isinstance(inner, str):
+        return inner[0] if inner else None
+    return inner

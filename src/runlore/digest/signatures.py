@@ -1,4 +1,4 @@
-"""From a line to what it is called: the template for people, the fingerprint for everything else."""
+"""The signature of an error line: the template for people, the fingerprint for everything else."""
 
 from __future__ import annotations
 
@@ -6,24 +6,25 @@ from functools import lru_cache
 from hashlib import sha256
 
 from . import FINGERPRINT_VERSION, Signature
-from .error_forms import Line
-from .templates import key_of, template_of
-from .text import cut
+from .error_forms import ErrorLine
+from .templates import build_key, build_template
+from .text import truncate
 
-LONGEST_TEMPLATE = 240
-"""Of the masked line, and so of what identifies it: where the line itself was cut depends on the length of paths."""
-LONGEST_SAMPLE = 200
+MAX_TEMPLATE_CHARS = 240
+"""Applied to the masked line, because the length of the printed line depends on the length of paths."""
+MAX_SAMPLE_CHARS = 200
+MAX_NAME_CHARS = 80
 
 
-@lru_cache(maxsize=256)  # An error comes again until it is fixed: two of five lines were met shortly before.
-def sign(line: Line) -> Signature:
-    """The kind is no part of the fingerprint: where the same line was found does not make it another error."""
-    template = cut(template_of(line.message), LONGEST_TEMPLATE)
-    key = f"v{FINGERPRINT_VERSION}\0{line.name}\0{key_of(template)}"
+@lru_cache(maxsize=256)  # An error recurs until it is fixed.
+def build_signature(line: ErrorLine) -> Signature:
+    """Return the signature of an error line. The kind is not part of the fingerprint: the same line may be found in several ways."""
+    template = truncate(build_template(line.message), MAX_TEMPLATE_CHARS)
+    key = f"v{FINGERPRINT_VERSION}\0{line.name}\0{build_key(template)}"
     return Signature(
         fingerprint=sha256(key.encode("utf-8", "replace")).hexdigest()[:16],
         kind=line.kind,
-        name=cut(line.name, 80),
+        name=truncate(line.name, MAX_NAME_CHARS),
         template=template,
-        sample=cut(" ".join(line.text.split()), LONGEST_SAMPLE),
+        sample=truncate(" ".join(line.text.split()), MAX_SAMPLE_CHARS),
     )

@@ -1,4 +1,4 @@
-"""What was done: files, commands, tests, commits and pull requests, as the events tell."""
+"""What was done: files, commands, tests, commits and pull requests."""
 
 from __future__ import annotations
 
@@ -7,49 +7,50 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from ..model import CommandRun, Commit, Moment, SlowCommand, TestRun, shorten
+from ..model import CommandRun, Commit, Moment, SessionEvent, SlowCommand, TestRun, shorten
 from . import commits as git
 from .attempts import Attempt
 
-LONG_MS = 30_000
-"""A command that takes as long is one that a person would not wait for."""
+MIN_SLOW_MS = 30_000
+"""The duration from which a command counts as slow: a person would not wait for it."""
+_MAX_DIFF_CHARS = 20_000
 
 
 class Work(msgspec.Struct):
-    """All of it, each in the order in which it was first met."""
+    """All work of a session, each kind in the order of first occurrence."""
 
     read: dict[str, None] = msgspec.field(default_factory=dict)
     edited: dict[str, int] = msgspec.field(default_factory=dict)
-    """And how often."""
+    """The number of edits by path."""
     created: dict[str, None] = msgspec.field(default_factory=dict)
     commands: dict[str, CommandRun] = msgspec.field(default_factory=dict)
     tests: list[TestRun] = msgspec.field(default_factory=list)
-    took: dict[str, SlowCommand] = msgspec.field(default_factory=dict)
+    slow: dict[str, SlowCommand] = msgspec.field(default_factory=dict)
     commits: dict[str, Commit] = msgspec.field(default_factory=dict)
     pull_requests: dict[str, Moment] = msgspec.field(default_factory=dict)
 
 
-def work_in(attempts: Sequence[Attempt], bodies: Mapping[int, str]) -> Work:
+def find_work(attempts: Sequence[Attempt], bodies: Mapping[int, str]) -> Work:
+    """Return the work of all attempts that were not refused."""
     work = Work()
     for attempt in attempts:
         action = attempt.action
         if attempt.is_refused:
             continue
         if action == "shell":
-            _command(work, attempt, bodies)
+            _add_command(work, attempt, bodies)
         elif action == "read" and attempt.call is not None and not attempt.failed:
             work.read.update(dict.fromkeys(attempt.call.files))
         elif action == "edit" and attempt.call is not None and not attempt.failed:
-            _edit(work, attempt, bodies)
-        elif action == "mcp" and attempt.call is not None and git.requests(attempt.call.tool or ""):
-            _request(work, attempt, bodies)
+            _add_edit(work, attempt.call, bodies)
+        elif action == "mcp" and attempt.call is not None and git.opens_pull_request(attempt.call.tool or ""):
+            _add_pull_request(work, attempt, bodies)
     return work
 
 
-def _edit(work: Work, attempt: Attempt, bodies: Mapping[int, str]) -> None:
-    assert attempt.call is not None
-    body = bodies.get(attempt.call.seq, "")
-    for path in attempt.call.files:
+def _add_edit(work: Work, call: SessionEvent, bodies: Mapping[int, str]) -> None:
+    body = bodies.get(call.seq, "")
+    for path in call.files:
         work.edited[path] = work.edited.get(path, 0) + 1
         if work.edited[path] > 1:
             continue
@@ -58,73 +59,86 @@ def _edit(work: Work, attempt: Attempt, bodies: Mapping[int, str]) -> None:
 
 
 def _only_adds(body: str, path: str) -> bool:
-    """Whether what an edit says of a file are lines to add, and nothing beside them: so the file was not there, as far as was seen."""
+    """Return True if an edit has only lines to add for a file: then the file did not exist, as far as is known."""
     at = body.find(f"{path}\n@@")
     if at < 0:
         return False
-    start, end = at + len(path) + 1, at + 20_000
+    start, end = at + len(path) + 1, at + _MAX_DIFF_CHARS
     first = body.find("\n", start, end)
     if first < 0:
         return False
     other = _NOT_ADDED.search(body, first, end)
-    # What follows is about another file, or is not there to be seen.
+    # What follows is about another file, or is cut off.
     return other is None or (other.start() > first and body[other.end() : end][:1] not in ("-", " ", "@"))
 
 
 _NOT_ADDED = re.compile(r"\n(?!\+)")
 
 
-def _command(work: Work, attempt: Attempt, bodies: Mapping[int, str]) -> None:
+def _add_command(work: Work, attempt: Attempt, bodies: Mapping[int, str]) -> None:
     call, result = attempt.call, attempt.result
-    said = attempt.shell
-    text = shorten(" ".join(said[:1000].split()))
+    text = shorten(" ".join(attempt.shell[:1000].split()))
     if call is None or not text:
         return
     if call.kind == "test_run":
-        tests = result.tests if result else None
-        work.tests.append(
-            TestRun(
-                seq=attempt.end_seq,
-                command=text,
-                passed=tests.passed if tests else None,
-                failed=tests.failed if tests else None,
-                skipped=tests.skipped if tests else None,
-                is_error=attempt.failed,
-            )
-        )
-    before = work.commands.get(text)
-    code = result.exit_code if result is not None else None
-    if before is None:  # Nearly all.
-        work.commands[text] = CommandRun(seq=attempt.end_seq, command=text, failed=int(attempt.failed), exit_code=code)
-    else:
-        count, failed = before.count + 1, before.failed + attempt.failed
-        work.commands[text] = CommandRun(seq=attempt.end_seq, command=text, count=count, failed=failed, exit_code=code)
+        work.tests.append(_test_run(attempt, text))
+    _count_run(work, attempt, text)
     if result is None:
         return
-    if result.duration_ms and result.duration_ms >= LONG_MS:
-        known = work.took.get(text)
-        is_longer = known is None or result.duration_ms / 1000 > known.seconds / known.count
-        work.took[text] = SlowCommand(
-            seq=result.seq if known is None or is_longer else known.seq,
-            command=text,
-            seconds=round((known.seconds if known else 0.0) + result.duration_ms / 1000, 3),
-            count=(known.count if known else 0) + 1,
-        )
-    for sha, subject in _commits(attempt, bodies) if git.may_tell(said) else ():
+    if result.duration_ms and result.duration_ms >= MIN_SLOW_MS:
+        _add_slow(work, text, result.seq, result.duration_ms / 1000)
+    for sha, subject in _find_commits(attempt, bodies) if git.may_commit(attempt.shell) else ():
         work.commits[sha] = Commit(seq=result.seq, sha=sha, subject=shorten(subject))
-    if git.requests(said):
-        _request(work, attempt, bodies)
+    if git.opens_pull_request(attempt.shell):
+        _add_pull_request(work, attempt, bodies)
 
 
-def _commits(attempt: Attempt, bodies: Mapping[int, str]) -> list[tuple[str, str]]:
+def _test_run(attempt: Attempt, text: str) -> TestRun:
+    tests = attempt.result.tests if attempt.result else None
+    return TestRun(
+        seq=attempt.end_seq,
+        command=text,
+        passed=tests.passed if tests else None,
+        failed=tests.failed if tests else None,
+        skipped=tests.skipped if tests else None,
+        is_error=attempt.failed,
+    )
+
+
+def _count_run(work: Work, attempt: Attempt, text: str) -> None:
+    before = work.commands.get(text)
+    work.commands[text] = CommandRun(
+        seq=attempt.end_seq,
+        command=text,
+        count=(before.count if before else 0) + 1,
+        failed=(before.failed if before else 0) + attempt.failed,
+        exit_code=attempt.result.exit_code if attempt.result is not None else None,
+    )
+
+
+def _add_slow(work: Work, text: str, seq: int, seconds: float) -> None:
+    known = work.slow.get(text)
+    if known is None:
+        work.slow[text] = SlowCommand(seq=seq, command=text, seconds=round(seconds, 3))
+        return
+    is_slowest = seconds > known.seconds / known.count
+    work.slow[text] = SlowCommand(
+        seq=seq if is_slowest else known.seq,
+        command=text,
+        seconds=round(known.seconds + seconds, 3),
+        count=known.count + 1,
+    )
+
+
+def _find_commits(attempt: Attempt, bodies: Mapping[int, str]) -> list[tuple[str, str]]:
     command = attempt.shell
-    made = git.reported(command, lambda: bodies.get(attempt.end_seq, ""))
-    if made or attempt.failed or "commit" not in command:
-        return made
-    return git.told(command, bodies.get(attempt.end_seq, ""))
+    commits = git.find_reported_commits(command, lambda: bodies.get(attempt.end_seq, ""))
+    if commits or attempt.failed or "commit" not in command:
+        return commits
+    return git.find_printed_commits(command, bodies.get(attempt.end_seq, ""))
 
 
-def _request(work: Work, attempt: Attempt, bodies: Mapping[int, str]) -> None:
+def _add_pull_request(work: Work, attempt: Attempt, bodies: Mapping[int, str]) -> None:
     result = attempt.result
-    if result is not None and (url := git.requested(bodies.get(result.seq, ""))):
+    if result is not None and (url := git.find_pull_request(bodies.get(result.seq, ""))):
         work.pull_requests.setdefault(url, Moment(result.seq, url))

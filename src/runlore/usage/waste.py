@@ -64,7 +64,7 @@ def _by_events(store: Store, uid: str, chosen: CallFilter) -> list[tuple[int, Ro
 
 def dead_ends_now(store: Store, session: Session) -> dict[str, tuple[int, ...]]:
     """What a digest would say today of what led nowhere. Of events that have left, the one that is kept knows it."""
-    from ..digest.dead_ends import dead_ends, joined
+    from ..digest.dead_ends import dead_ends, join_dead_ends
     from ..store.charging import dead_ends_of
 
     uid, retries = session.session_uid, session.cost.retries
@@ -72,7 +72,9 @@ def dead_ends_now(store: Store, session: Session) -> dict[str, tuple[int, ...]]:
     if kept is None:
         return dead_ends(store.outline(uid), retries)
     before = kept.before or kept
-    return joined(dead_ends_of(before), dead_ends((event for event in store.timeline(uid)[0] if not before.knows(event.seq)), retries))
+    return join_dead_ends(
+        dead_ends_of(before), dead_ends((event for event in store.timeline(uid)[0] if not before.knows(event.seq)), retries)
+    )
 
 
 def _is_chosen(call: Call, session: Session, chosen: CallFilter) -> bool:
