@@ -1,10 +1,10 @@
 """The digest of a session: what stays when its bulk is gone, derived by rules from its events.
 
 Everything in here is a pure function of a timeline: nothing reads a file, opens a database, calls a
-model or knows an agent's name. Start reading in `session`, which builds a whole digest. `attempts` pairs
-calls with how they ended, `errors` lists what went wrong, `fixes` what made it go away, `outcome` how the
-session ended, `quality` what kind of session it was. `join` adds a digest of new events to one of
-events that have left. The values themselves are in `runlore.model`.
+model or knows an agent's name. Start reading in `session`, which builds a whole digest. `attempts`
+pairs calls with how they ended, `errors` lists what went wrong, `fixes` what made it go away,
+`outcome` how the session ended, `quality` what kind of session it was. `join` adds a digest of new
+events to one of events that have left. The values themselves are in `runlore.model`.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ OUTCOME_VERSION = 2
 
 Level = Literal["test", "end", "exit", "shipped", "said", "errors", "interrupted", "silent", "none"]
 """The evidence behind an outcome, strongest first: the last run of tests; how the run ended, as its
-program reports; the exit codes of the last commands; a commit or a pull request; the user's last words;
-errors that never went away; an interruption; a prompt without a reply."""
+program reports; the exit codes of the last commands; a commit or a pull request; the user's last
+words; errors that never went away; an interruption; a prompt without a reply."""
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -45,9 +45,11 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     verdict: model.Outcome
     level: Level = "none"
-    """The level of the evidence. With `unknown` it is the strongest that was looked at and did not suffice."""
+    """The level of the evidence. With `unknown` it is the strongest that was looked at and did not
+    suffice."""
     confidence: float = 0.0
-    """A cautious estimate of how often such a verdict is right; see `bench/outcome.py`. 0 for `unknown`."""
+    """A cautious estimate of how often such a verdict is right; see `bench/outcome.py`. 0 for
+    `unknown`."""
     evidence: tuple[int, ...] = ()
     """The events that prove it, by seq."""
     reason: str = ""
@@ -58,5 +60,6 @@ QUALITY_VERSION = 1
 """The version of the rules behind a quality class."""
 
 Quality = Literal["real", "trivial", "automated", "one_shot", "subagent"]
-"""The kind of a session: real work of a person with an agent; hardly anything; run by a program; one
-prompt with little behind it; work for another session. Lessons are learned from the first kind by default."""
+"""The kind of a session: real work of a person with an agent; hardly anything; run by a program;
+one prompt with little behind it; work for another session. Lessons are learned from the first kind
+by default."""

@@ -1,9 +1,9 @@
 """A timeline as attempts: each call with its end, its target, and its error if there is one.
 
 This module decides what is an error. What an agent reports as failed is one, unless its text says
-otherwise: a search without a match, JSON that reports success. What an agent reports as fine is none,
-unless its status was hidden (`pytest | tail`) or not reported and the text has a form that only errors
-have.
+otherwise: a search without a match, JSON that reports success. What an agent reports as fine is
+none, unless its status was hidden (`pytest | tail`) or not reported and the text has a form that
+only errors have.
 """
 
 from __future__ import annotations
@@ -62,12 +62,18 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def command(self) -> Command:
-        """The parsed command. It is parsed on demand, because most commands end well and nobody asks."""
+        """The parsed command.
+
+        It is parsed on demand, because most commands end well and nobody asks.
+        """
         return _parse(self.shell) if self.action == "shell" else NO_COMMAND
 
 
 def find_attempts(events: Iterable[SessionEvent], bodies: Mapping[int, str]) -> list[Attempt]:
-    """Return all attempts, in the order in which they ended. Copies of other sessions' events count there."""
+    """Return all attempts, in the order in which they ended.
+
+    Copies of other sessions' events count there.
+    """
     return build_attempts([event for event in events if event.origin is None], bodies)
 
 
@@ -158,7 +164,8 @@ def _find_reported_error(result: SessionEvent, bodies: Mapping[int, str], action
         return None
     line = (find_object_error(data) if data is not None else None) or find_error_line(body)
     command, code = _parse(text), result.exit_code
-    if action != "shell" or (code is None and command.is_read_only):  # The message of the tool, not of a program.
+    # The message of the tool, not of a program.
+    if action != "shell" or (code is None and command.is_read_only):
         return line or pick_plain_line(body, from_end=False)
     if command.is_read_only:
         return _find_read_error(line, code, command)
@@ -166,7 +173,10 @@ def _find_reported_error(result: SessionEvent, bodies: Mapping[int, str], action
 
 
 def _find_read_error(line: ErrorLine | None, code: int | None, command: Command) -> ErrorLine | None:
-    """Return the error of a command that only reads. The text that it read may hold any word, and is not its error."""
+    """Return the error of a command that only reads.
+
+    The text that it read may hold any word, and is not its error.
+    """
     if line is not None and (
         line.kind == "shell" or line.text.partition(":")[0] in command.programs or (line.kind == "git" and code == 128)
     ):
@@ -176,7 +186,10 @@ def _find_read_error(line: ErrorLine | None, code: int | None, command: Command)
 
 
 def _unspecific_line(body: str, code: int | None, command: Command) -> ErrorLine | None:
-    """Return a line for a command that failed without a recognizable message: its last line if there are few, or the code."""
+    """Return the error of a command that failed without a recognizable message.
+
+    It is the last line of a short output, or else the exit code.
+    """
     line = pick_plain_line(body, from_end=True) if body.count("\n") < _MAX_SHORT_LINES else None
     if line is None and code is not None:
         return _exit_line(code, command)
@@ -193,9 +206,10 @@ _PROVING_KINDS = ("exception", "test", "compile", "shell", "git")
 
 
 def _find_hidden_error(result: SessionEvent, bodies: Mapping[int, str], text: str) -> ErrorLine | None:
-    """Return an error whose status was not reported; None for files and matches that were read, which may hold any text.
+    """Return an error whose status was not reported, or None.
 
-    Nearly every call that went well comes through here, so the cheap checks come first.
+    What a command read may hold any text, so it is no error. Nearly every call that went well comes
+    through here, so the cheap checks come first.
     """
     if result.exit_code == 0 and not _may_hide_status(text):
         return None
@@ -217,7 +231,10 @@ def _may_hide_status(text: str) -> bool:
 
 
 def _is_near_end(line: ErrorLine, body: str) -> bool:
-    """Return True if the line is among the last of the output. Further up it may be part of a log or a report."""
+    """Return True if the line is among the last of the output.
+
+    Further up it may be part of a log or a report.
+    """
     return line.text[:80] in body.rstrip()[-NEAR_END:]
 
 

@@ -1,7 +1,7 @@
 """What git and its servers report: commits by name and subject, pull requests by address.
 
-Only what is reported counts, and only as the output of a command that makes such things: the log of a
-repository names the commits of others.
+Only what is reported counts, and only as the output of a command that makes such things: the log of
+a repository names the commits of others.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from collections.abc import Callable
 from functools import lru_cache
 
 COMMITTING = frozenset({"commit", "cherry-pick", "revert"})
-REPORTING = COMMITTING | {"rebase", "merge"}  # These continue after a conflict by a commit, and else only name those of others.
+# These continue after a conflict by a commit, and else only name those of others.
+REPORTING = COMMITTING | {"rebase", "merge"}
 
 COMMIT_NAME = re.compile(r"\b[0-9a-f]{7,40}\b(?!\.\.)")
 """The name of a commit. Of `old..new`, which a push prints, the new one."""
@@ -36,7 +37,10 @@ def git_verbs(command: str) -> frozenset[str]:
 
 
 def may_commit(command: str) -> bool:
-    """Return False for a command that cannot report commits. This fast check rules out most commands."""
+    """Return False for a command that cannot report commits.
+
+    This fast check rules out most commands.
+    """
     return "git" in command and (
         "commit" in command or "merge" in command or "rebase" in command or "revert" in command or "cherry-pick" in command
     )
@@ -53,9 +57,9 @@ def find_reported_commits(command: str, output: Callable[[], str]) -> list[tuple
 
 
 def find_printed_commits(command: str, output: str) -> list[tuple[str, str]]:
-    """Return (name, subject) of the commits that a quiet command prints afterwards, as in `1a2b3c4 Subject`.
+    """Return (name, subject) of the commits that a quiet command prints afterwards.
 
-    They count if the command itself contains their subject.
+    They look like `1a2b3c4 Subject`, and count if the command itself contains their subject.
     """
     if not git_verbs(command) & COMMITTING:
         return []

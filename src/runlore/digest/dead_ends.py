@@ -1,7 +1,7 @@
-"""What led nowhere in a session: abandoned lines, failed attempts, and attempts that repeat a failed one.
+"""What led nowhere in a session: abandoned lines, failed attempts, and repeated failures.
 
-Pure. The result names events and not API calls, because which calls count for a session depends on what
-is read later. `store.charging` finds the calls.
+Pure. The result names events and not API calls, because which calls count for a session depends on
+what is read later. `store.charging` finds the calls.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ _MAX_GAP = 1000
 
 
 def dead_ends(events: Iterable[SessionEvent], retries: int) -> dict[str, tuple[int, ...]]:
-    """Return the dead ends by reason, as in `Digest.dead_ends`. `retries` is the session's own count."""
+    """Return the dead ends by reason, as in `Digest.dead_ends`.
+
+    `retries` is the session's own count.
+    """
     ordered = timeline.in_order(events)
     attempts = {"retries": timeline.repeats(ordered) if retries else [], "failed": _failed_calls(ordered)}
     runs = _find_runs(sorted({seq for seqs in attempts.values() for seq in seqs}), ordered)
@@ -62,7 +65,7 @@ def _abandoned_stretches(ordered: Sequence[SessionEvent]) -> list[int]:
 
 
 def _find_runs(seqs: Iterable[int], ordered: Sequence[SessionEvent]) -> dict[int, tuple[int, int]]:
-    """Return for each of these events the first and the last of the blocks that the model made in the same answer.
+    """Return for each of these events the first and the last block of the same answer.
 
     `seqs` must be sorted. The search goes from each event to both sides, and over no block twice.
     """

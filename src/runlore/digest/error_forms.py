@@ -1,7 +1,7 @@
 """The forms in which programs report errors, most specific first: `FORMS`, at the end.
 
-A form looks at a line, and at its neighbours if necessary, and returns what identifies the error. It
-knows programs, never an agent. Lines are short and every repeat is bounded.
+A form looks at a line, and at its neighbours if necessary, and returns what identifies the error.
+It knows programs, never an agent. Lines are short and every repeat is bounded.
 """
 
 from __future__ import annotations
@@ -41,7 +41,10 @@ FRAME = '  File "'
 
 
 def find_python_exception(lines: list[str]) -> ErrorLine | None:
-    """Return the exception below the last frame that has one. In a chain that is the last exception."""
+    """Return the exception below the last frame that has one.
+
+    In a chain that is the last exception.
+    """
     for n in range(len(lines) - 1, -1, -1):
         if FRAME not in lines[n][:40]:
             continue
@@ -57,7 +60,7 @@ def find_python_exception(lines: list[str]) -> ErrorLine | None:
 
 
 def _next_line(lines: list[str], n: int) -> str:
-    """Return the next line, which often holds the message of an exception that has none on its own line."""
+    """Return the next line if it holds the message of an exception that has none on its line."""
     following = lines[n + 1] if n + 1 < len(lines) and lines[n].endswith(":") else ""
     return following.strip()
 
@@ -66,7 +69,8 @@ def _exception(name: str, message: str, text: str) -> ErrorLine:
     return ErrorLine("exception", f"{name}: {message}" if message else name, text.strip(), name, is_strong=True)
 
 
-# Tests. An exception is the same with and without a test runner; failed assertions differ by their test.
+# Tests. An exception is the same with and without a test runner; failed assertions differ by their
+# test.
 
 _ASSERTIONS = frozenset({"AssertionError", "Failed", "AssertionFailedError", "ComparisonFailure", "ExpectationNotMetError", "TestFailure"})
 _TEST_NAMES = tuple(
@@ -106,7 +110,10 @@ def _test(lines: list[str], n: int) -> ErrorLine | None:
 
 
 def add_test_name(line: ErrorLine, lines: list[str]) -> ErrorLine:
-    """Add the name of the test to a failed assertion, which says little without it. The name is near the end."""
+    """Add the name of the test to a failed assertion, which says little without it.
+
+    The name is near the end.
+    """
     if line.name.rpartition(".")[2] not in _ASSERTIONS:
         return line
     for n in range(len(lines) - 1, -1, -1):
@@ -143,7 +150,10 @@ def _pytest_error(lines: list[str], n: int) -> ErrorLine | None:
 
 
 def _thrown(lines: list[str], n: int) -> ErrorLine | None:
-    """Return an exception of JavaScript, Java, C# and the like, which stands above its frames. In a chain the last cause counts."""
+    """Return an exception of JavaScript, Java, C# and the like, which stands above its frames.
+
+    In a chain the last cause counts.
+    """
     line = lines[n]
     found = _THROWN.match(line) if _THROWABLE.search(line) else None
     if found is None or (found[3] is None and not _is_followed_by_frames(lines, n)):
@@ -221,17 +231,17 @@ _LINTED = re.compile(rf"(?:{_PLACE}: )?([A-Z]{{1,6}}\d{{2,5}}):? (?:\[\*\] )?(.{
 
 
 def _linted(lines: list[str], n: int) -> ErrorLine | None:
-    """Return a finding like `file.py:1:2: F401 …`, or the code and its text above an arrow to the place."""
+    """Return a finding like `file.py:1:2: F401 …`, or a code with an arrow to its place below."""
     line = lines[n - 1] if n and lines[n].lstrip().startswith("--> ") else lines[n]
     found = _LINTED.match(line)
     return ErrorLine("compile", f"{found[1]} {found[2]}", line.strip(), found[1]) if found else None
 
 
 def _is_of_compiler(lines: list[str], n: int) -> bool:
-    """Return True for a compiler's line that does not call itself an error, like `file.go:1:2: undefined: x`.
+    """Return True for a compiler's line that does not call itself an error.
 
-    The matches of a search look the same, so the line must follow a `# package` line, or be a sentence
-    about code.
+    It looks like `file.go:1:2: undefined: x`, and so do the matches of a search. It must follow a
+    `# package` line, or be a sentence about code.
     """
     above = lines[n - 1] if n else ""
     return above.startswith(("# ", "vet: ")) or bool(_ABOUT_CODE.search(lines[n]))
@@ -312,7 +322,7 @@ def _missing_command(lines: list[str], n: int) -> ErrorLine | None:
 
 
 def _strip_shell_prefix(line: str) -> str | None:
-    """Return what follows `bash: line 1: `, `zsh:1: ` or the like; None for a line that no shell printed."""
+    """Return what follows `bash: line 1: ` or the like; None for a line that no shell printed."""
     at = line.find("(eval):")
     end = at + 6 if at >= 0 else line.find("sh:") + 2
     if end < 2 or end > 80:
@@ -479,8 +489,8 @@ FORMS: tuple[tuple[tuple[str, ...], Form], ...] = (
     (_ERROR_WORDS, _error_word),
     (("error", "fail", "exited", "information"), _wrapper),
 )  # fmt: skip
-"""Most specific first, each with the words (in lower case) of which one must be there. Of the same form the
-first line counts."""
+"""Most specific first, each with the words (in lower case) of which one must be there. Of the same
+form the first line counts."""
 
 PROVING = frozenset({_pytest_error, _panic, _thrown, _ruby, _missing_command, _compile, _test, _git, _shell})
 """The forms of which a line may be strong."""
@@ -502,8 +512,9 @@ PROOF = "|".join(
         r"|bad substitution|argument list too long|broken pipe)",
     )
 )
-"""An RE2 pattern that every text with a strong line matches. It is narrower than the words of the forms,
-which nearly every log has, and wider than the forms themselves. A new strong form must be added here."""
+"""An RE2 pattern that every text with a strong line matches. It is narrower than the words of the
+forms, which nearly every log has, and wider than the forms themselves. A new strong form must be
+added here."""
 
 LAST_COUNTS = frozenset({_pytest_error, _test})
 """The forms of which the last line counts and not the first: a test runner sums up at its end."""

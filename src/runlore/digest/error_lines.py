@@ -1,8 +1,8 @@
 """The error line: of all that a failing command or tool printed, the line that says what is wrong.
 
-A body is compared with the forms in which programs report errors, most specific first: the exception and
-not the traceback's header, the compiler's first error, the failing test, the shell's message. Nothing
-here knows an agent, and all work is bounded.
+A body is compared with the forms in which programs report errors, most specific first: the
+exception and not the traceback's header, the compiler's first error, the failing test, the shell's
+message. Nothing here knows an agent, and all work is bounded.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from .error_forms import FORMS, FRAME, LAST_COUNTS, PROOF, PROVING, ErrorLine, F
 from .text import CONTROLS, HEAD_CHARS, TAIL_CHARS, build_finder, clean, split_lines
 
 NEAR_END, END = 1500, 4000
-"""Characters at the end of an output where a program reports its failure, without and with blanks after it."""
+"""Characters at the end of an output where a program reports its failure, without and with blanks
+after it."""
 
 
 def find_error_line(body: str, *, proof: bool = False) -> ErrorLine | None:
@@ -85,16 +86,17 @@ def _may_show_frames(body: str) -> bool:
 
 
 def _lines_with(words: list[str], everything: str, count: int, middle: int) -> Iterator[int]:
-    """Yield the lines that have one of these words, lazily, because the first is often the last that is needed.
+    """Yield the lines that have one of these words, lazily.
 
-    Of a body that was cut in the middle, the lines of its end come in reverse order, so that it makes no
-    difference where it was cut.
+    The first is often the last that is needed. Of a body that was cut in the middle, the lines of
+    its end come in reverse order, so that it makes no difference where it was cut.
     """
     nexts, size = [everything.find(word) for word in words], len(everything)
     n, last = -1, 0
     for _ in range(MAX_TRIED):
         at = min(nexts)
-        n += everything.count("\n", last, at + 1)  # The number of a line is the number of line breaks before it.
+        # The number of a line is the number of line breaks before it.
+        n += everything.count("\n", last, at + 1)
         if at == size or n >= middle:
             break
         yield n
@@ -158,7 +160,8 @@ def pick_plain_line(body: str, *, from_end: bool) -> ErrorLine | None:
 _WORDY = re.compile(r"[^\W\d_]{2}")
 
 
-# The frame that a tool puts around the output of a program: a status, a few fields, a word that announces the output, tags.
+# The frame that a tool puts around the output of a program: a status, a few fields, a word that
+# announces the output, tags.
 _STATUS = re.compile(
     r"(?:(?:Process )?(?:exited|finished|completed)? ?(?:with )?(?:exit|return)? ?(?:code|status):? -?\d{1,10}"
     r"|Exit code:? -?\d{1,10})\.?\Z",
@@ -171,7 +174,8 @@ _TAG = re.compile(r"\s*</?[a-z][\w-]{1,40}>")
 _END_TAG = re.compile(r"</[a-z][\w-]{1,40}>\s*\Z")
 
 
-# The same as fields with names: `Command: make`, `Directory: (root)`, `Output: …`, `Error: (none)`, `Exit Code: 2`.
+# The same as fields with names: `Command: make`, `Directory: (root)`, `Output: …`, `Error: (none)`,
+# `Exit Code: 2`.
 _NAMED_OUTPUT = re.compile(r"(?:Output|Stdout|Stderr|Error): (?=\S)")
 _NAMED_OTHER = re.compile(
     r"(?:Command|Directory|Exit Code|Signal|Background PIDs|Process Group PGID): |(?:Output|Stdout|Stderr|Error): \((?:empty|none)\)\Z"
@@ -199,7 +203,7 @@ def _strip_frame(lines: list[str]) -> list[str]:
 
 
 def _count_header_lines(lines: list[str]) -> int:
-    """Return the number of lines before the output: fields and a word that announces it, or a status alone."""
+    """Return the number of lines before the output: fields up to `Output:`, or a status alone."""
     if "ode" not in lines[0] and ":" not in lines[0]:  # Neither `Exit code 1` nor a field.
         return 0
     for n, line in enumerate(lines[:8]):
@@ -284,7 +288,7 @@ _RANKS = [sum(1 << rank for rank, (words, _) in enumerate(FORMS) if word in word
 _find_words = build_finder(re2.escape(word) for word in _WORDS)
 _LAST_PROVING = max(rank for rank, (_, form) in enumerate(FORMS) if form in PROVING)
 _PROVING = (2 << _LAST_PROVING) - 1
-"""The forms up to the last that may give a strong line. A form between them that gives a weak line still
-comes first."""
+"""The forms up to the last that may give a strong line. A form between them that gives a weak line
+still comes first."""
 _UNSAFE = 1
 _find_proof = build_finder([f"{PROOF}|{re2.escape(FRAME)}", CONTROLS])

@@ -1,8 +1,8 @@
-"""What went wrong in a session: every error once, with its fingerprint, a sample, its count and its events.
+"""What went wrong in a session: every error once, with its fingerprint and its occurrences.
 
-Pure functions over events and their bodies as the store has them, that is without secrets. `attempts`
-decides what is an error, `error_lines` which line of it matters, `templates` what of the line is
-masked; `families` brings similar fingerprints together.
+Pure functions over events and their bodies as the store has them, that is without secrets.
+`attempts` decides what is an error, `error_lines` which line of it matters, `templates` what of the
+line is masked; `families` brings similar fingerprints together.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def errors(events: Iterable[SessionEvent], bodies: Mapping[int, str]) -> list[Er
 
 
 def signature(text: str) -> Signature | None:
-    """Return the signature of an error in a text as it was pasted or printed; None for a text without a word."""
+    """Return the signature of an error in a pasted or printed text; None if it has no word."""
     line = find_json_error(text) or find_error_line(text) or pick_plain_line(text, from_end=False)
     return build_signature(line) if line is not None else None
 

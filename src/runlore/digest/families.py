@@ -1,8 +1,8 @@
 """Families of similar fingerprints: a second stage, for lists and questions, never for identity.
 
-A fingerprint is exact and permanent. Its family depends on which other errors there are, so families are
-computed from the distinct templates whenever they are needed. The order of the templates makes no
-difference, and errors of different names never share a family.
+A fingerprint is exact and permanent. Its family depends on which other errors there are, so
+families are computed from the distinct templates whenever they are needed. The order of the
+templates makes no difference, and errors of different names never share a family.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from . import Signature
 from .templates import PLACEHOLDER, build_key
 
 MIN_VALUES = 4
-"""The number of values of one word, all else being equal, that make it a variable. Right after `=`, or where
-a variable is known already, 2 suffice."""
+"""The number of values of one word, all else being equal, that make it a variable. Right after `=`,
+or where a variable is known already, 2 suffice."""
 MIN_LIKENESS = 0.8
 """The share of equal words from which two templates are merged."""
 MIN_WORDS = 2
@@ -27,7 +27,10 @@ _Form = tuple[str, ...]
 
 
 def families(signatures: Iterable[Signature]) -> dict[str, str]:
-    """Return for each fingerprint the template of its family, with `<*>` for what differs between the members."""
+    """Return for each fingerprint the template of its family.
+
+    `<*>` stands for what differs between the members.
+    """
     by_name: dict[str, dict[str, _Form]] = defaultdict(dict)
     for signature in signatures:
         by_name[signature.name][signature.fingerprint] = words_of(build_key(signature.template))
@@ -39,7 +42,7 @@ def families(signatures: Iterable[Signature]) -> dict[str, str]:
 
 
 def identifying_words(template: str) -> frozenset[str]:
-    """Return the words of a template that identify the error: no punctuation, and nothing that varies."""
+    """Return the words of a template that identify the error, without what varies."""
     return frozenset(word.lower() for word in words_of(build_key(template)) if _is_word(word) and _is_constant(word))
 
 
@@ -56,7 +59,10 @@ def _text(form: _Form) -> str:
 
 
 def group(forms: set[_Form]) -> dict[_Form, _Form]:
-    """Return the form that each becomes, the same for any order of the forms, and for forms that are grouped already."""
+    """Return the form that each becomes.
+
+    The result is the same for any order of the forms, and for forms that are grouped already.
+    """
     now = {form: form for form in forms}
     for _ in range(MAX_ROUNDS):
         step = _leave_one_out(set(now.values()))
@@ -91,7 +97,10 @@ def _leave_one_out(forms: set[_Form]) -> dict[_Form, _Form]:
 
 
 def _merge_alike(forms: set[_Form]) -> dict[_Form, _Form]:
-    """Merge forms of the same length and beginning that differ in few words. Sorted, so that the order of input does not matter."""
+    """Merge forms of the same length and beginning that differ in few words.
+
+    Sorted, so that the order of input does not matter.
+    """
     clusters: dict[tuple[int, str], list[list[_Form]]] = defaultdict(list)
     templates: dict[tuple[int, str], list[_Form]] = defaultdict(list)
     for form in sorted(forms):

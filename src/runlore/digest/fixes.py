@@ -1,9 +1,10 @@
 """What made an error go away: the same call that ended better, and what was done in between.
 
-Pure functions over attempts. For each error of a session the last occurrence is followed to the next call
-of the same kind on the same target. The edits and commands between the two are the evidence, ranked by how
-close they are to the error. An error whose call was never made again counts as one that stayed. Nothing
-here is certain, so each answer has a confidence, and a weak one is not shown.
+Pure functions over attempts. For each error of a session the last occurrence is followed to the
+next call of the same kind on the same target. The edits and commands between the two are the
+evidence, ranked by how close they are to the error. An error whose call was never made again counts
+as one that stayed. Nothing here is certain, so each answer has a confidence, and a weak one is not
+shown.
 """
 
 from __future__ import annotations
@@ -34,7 +35,10 @@ def fixes(events: Iterable[SessionEvent], bodies: Mapping[int, str]) -> list[Fix
 
 
 def find_fixes(attempts: Sequence[Attempt], bodies: Mapping[int, str]) -> list[Fix]:
-    """Return one fix for each error. Of an error that went away several times the surest counts, and of these the latest."""
+    """Return one fix for each error.
+
+    Of an error that went away several times the surest counts, and of these the latest.
+    """
     best: dict[str, Fix] = {}
     for n, attempt in enumerate(attempts):
         if attempt.signature is None:
@@ -47,7 +51,7 @@ def find_fixes(attempts: Sequence[Attempt], bodies: Mapping[int, str]) -> list[F
 
 
 class _End(msgspec.Struct, frozen=True):
-    """Where an error was gone: the number of the attempt, and the confidence that it is the same call."""
+    """The attempt that shows an error to be gone, with the confidence that it is the same call."""
 
     n: int
     confidence: float
@@ -81,9 +85,12 @@ def _cut_diff(diff: str) -> str:
     return diff[:MAX_DIFF_BYTES].encode("utf-8", "replace")[:MAX_DIFF_BYTES].decode("utf-8", "ignore")
 
 
-# ── where it ended ───────────────────────────────────────────────────────────────────────────────────────────────────
+# ── where it ended ────────────────────────────────────────────────────────────────────────────────
 def _find_end(attempts: Sequence[Attempt], n: int, bodies: Mapping[int, str]) -> _End | None:
-    """Return the next attempt that shows the error to be gone. If it occurs again before, that occurrence has its own answer."""
+    """Return the next attempt that shows the error to be gone.
+
+    If it occurs again before, that occurrence has its own answer.
+    """
     failed = attempts[n]
     fingerprint = failed.signature.fingerprint if failed.signature else ""
     for m, later in _iter_candidates(attempts, n):
@@ -122,9 +129,10 @@ def _doubt(failed: Attempt, later: Attempt, distance: int, body: str) -> float:
 
 
 def _words_to_share(failed: Attempt) -> tuple[list[list[str]], list[list[str]]]:
-    """Return the lists of words of which a similar command contains all of one, for near and for far commands.
+    """Return lists of words for near and for far commands.
 
-    This check is much faster than parsing every later command.
+    A similar command contains all words of one list. This check is much faster than parsing every
+    later command.
     """
     command, signature = failed.command, failed.signature
     if not command.key:
@@ -172,12 +180,15 @@ def _is_gone(failed: Attempt, body: str) -> bool:
     )
 
 
-# ── the same call ────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── the same call ─────────────────────────────────────────────────────────────────────────────────
 _NOT_LIKE = (False, 0.0)
 
 
 def _likeness(failed: Attempt, later: Attempt, distance: int) -> tuple[bool, float]:
-    """Return True if it is the very same call, and how likely both are about the same thing; 0 for not at all."""
+    """Return True if it is the same call, and the confidence that both have the same purpose.
+
+    The confidence is 0 for calls that have nothing in common.
+    """
     if failed.call is None:
         return _likeness_after_trouble(failed, later, distance)
     if later.call is None:
@@ -214,7 +225,10 @@ def _names_one(attempt: Attempt, files: Iterable[str]) -> bool:
 
 
 def _likeness_after_trouble(failed: Attempt, later: Attempt, distance: int) -> tuple[bool, float]:
-    """Return the likeness for an error that belongs to no call (an overloaded service): it is over when the agent works again."""
+    """Return the likeness for an error that belongs to no call, like an overloaded service.
+
+    It is over when the agent works again.
+    """
     is_trouble = failed.result is not None and failed.result.kind in ("error", "retry") and failed.end_seq // BLOCK == later.seq // BLOCK
     return (True, 0.6) if is_trouble and later.call is not None and distance <= NEAR else _NOT_LIKE
 
@@ -242,7 +256,10 @@ def _likeness_of_commands(failed: Attempt, later: Attempt, distance: int) -> tup
 
 
 def _likeness_to_missing(program: str, mine: Command, other: Command, distance: int) -> tuple[bool, float]:
-    """Return the likeness to a command whose program was missing: it runs now, or another does the same soon after."""
+    """Return the likeness to a command whose program was missing.
+
+    Either the program runs now, or another one does the same soon after.
+    """
     if program in other.programs:
         return True, 0.85
     return _likeness_by_overlap(mine.operands, other.operands, distance, min_overlap=0.5)
@@ -278,7 +295,7 @@ def _overlap(mine: frozenset[str], other: frozenset[str]) -> float:
     return len(mine & other) / len(mine | other) if mine or other else 1.0
 
 
-# ── what was done in between ─────────────────────────────────────────────────────────────────────────────────────────
+# ── what was done in between ──────────────────────────────────────────────────────────────────────
 _Steps = tuple[tuple[Step, ...], float]
 """Steps, the likeliest cause first, with the confidence in it."""
 
@@ -306,7 +323,7 @@ def _kind(failed: Attempt) -> str:
 
 
 def _steps_by_edits(edits: list[Attempt], failed: Attempt, distance: int, end: _End, body: str) -> _Steps | None:
-    """Return the edits as the fix if the error names one of their files, or if it is an error of code."""
+    """Return the edits as the fix if the error names one of their files, or is about code."""
     kind = _kind(failed)
     ranked, nearness = _rank_by_nearness(edits, failed, body)
     is_named = nearness > (3 if kind in ("shell", "http") else 0)
@@ -319,7 +336,10 @@ def _steps_by_edits(edits: list[Attempt], failed: Attempt, distance: int, end: _
 
 
 def _steps_without_named_edit(failed: Attempt, last: Attempt, between: list[Attempt], edits: list[Attempt], end: _End) -> _Steps:
-    """Return the steps to the same call if no edit stands out: edits alone, the changed call, commands, or a retry."""
+    """Return the steps to the same call if the error names no edited file.
+
+    These are edits alone, the changed call, commands, or a retry.
+    """
     kind = _kind(failed)
     commands = [attempt for attempt in between if attempt.action == "shell" and _works(attempt.command)]
     if edits and not commands and kind not in ("shell", "http"):
@@ -348,7 +368,10 @@ def _works(command: Command) -> bool:
 
 
 def _steps_to_edit(failed: Attempt, last: Attempt, between: list[Attempt], end: _End) -> _Steps:
-    """Return the steps to an edit that failed at first: the file was read and the edit repeated, or another edit was made."""
+    """Return the steps to an edit that failed at first.
+
+    The file was read and the edit repeated, or another edit was made.
+    """
     reads = [attempt for attempt in between if attempt.files & failed.files and attempt.action in ("read", "search")]
     shells = [attempt for attempt in between if attempt.action == "shell" and _names_one(attempt, failed.files)]
     reads += [attempt for attempt in shells if attempt.command.operands & failed.files]
@@ -390,7 +413,7 @@ _TEST_PARTS = re.compile(r"(?:^test_|_test$|[._-]test$|[._-]spec$|Tests?$)")
 
 
 def _stem(name: str) -> str:
-    """Return the name of a file without extension and test marks: a file and its tests have the same."""
+    """Return a file name without extension and test marks, the same for a file and its tests."""
     return _TEST_PARTS.sub("", name.rpartition(".")[0])
 
 

@@ -1,7 +1,8 @@
 """One digest from two: of events that have left for good, and of the events since.
 
-Pure. Nothing of the first is lost except to the bounds that every digest has. What no rule can find any
-more is a fix across both: an error of the first digest that went away later counts as one that stayed.
+Pure. Nothing of the first is lost except to the bounds that every digest has. What no rule can find
+any more is a fix across both: an error of the first digest that went away later counts as one that
+stayed.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ T = TypeVar("T")
 
 
 def join(before: Digest, after: Digest, session: Session) -> Digest:
-    """Return the digest of a session from `before`, what was known of it, and `after`, of the events since."""
+    """Return the digest of a session from two: `before` of events that left, `after` of the rest."""
     lists = _Lists(before, after)
     errors, fixes = lists.errors_and_fixes()
     tests = lists.tests()
@@ -165,7 +166,10 @@ def _add_tokens(known: RequestedLesson, lesson: RequestedLesson) -> RequestedLes
 
 
 def _join_outcomes(before: Digest, after: Digest, tests: Sequence[TestRun]) -> Digest:
-    """Return the digest whose outcome counts. Nothing is a success while the last test run is a failed one."""
+    """Return the digest whose outcome counts.
+
+    Nothing is a success while the last test run is a failed one.
+    """
     surer = _surer_outcome(before, after)
     if surer.outcome == "success" and tests and (tests[-1].failed or tests[-1].is_error):
         return msgspec.structs.replace(surer, outcome="unknown", outcome_confidence=0.0)
@@ -173,7 +177,7 @@ def _join_outcomes(before: Digest, after: Digest, tests: Sequence[TestRun]) -> D
 
 
 def _surer_outcome(before: Digest, after: Digest) -> Digest:
-    """Return the digest with the stronger evidence for its outcome, and with equal evidence the later."""
+    """Return the digest with the stronger evidence for its outcome. If equal, the later."""
     if "unknown" in (before.outcome, after.outcome):
         is_only_after_unknown = after.outcome == "unknown" and before.outcome != "unknown"
         return before if is_only_after_unknown else after

@@ -14,11 +14,12 @@ MAX_JSON_CHARS = 64 << 10
 MAX_DEPTH = 4
 """Levels of nested objects that are followed to a message."""
 _INNER = ("error", "errors", "detail", "message", "stderr")
-"""The fields that hold a message or an object with one, in the order in which they are looked at."""
+"""The fields that hold a message or an object with one, in the order in which they are looked
+at."""
 
 
 def parse_object(body: str) -> dict[str, Any] | None:
-    """Return the JSON object that makes up a body, apart from a few lines that the tool put before it."""
+    """Return the JSON object that a body consists of, apart from a few lines before it."""
     start = 0 if body[:1] == "{" else body.find("\n{", 0, 400) + 1
     if (start == 0 and body[:1] != "{") or len(body) > MAX_JSON_CHARS or body.rstrip()[-1:] != "}":
         return None

@@ -1,9 +1,9 @@
-"""How a session ended: success, fail, abandoned or unknown, from what was observed, strongest evidence first.
+"""How a session ended: success, fail, abandoned or unknown, by the strongest evidence.
 
-Pure functions over events. Each rule looks at one kind of evidence and returns None if there is none; the
-first that returns an outcome decides. What an agent says about its own work is no evidence. Nothing is
-called a success after a run of tests that failed, and with weak evidence the answer is unknown.
-`bench/outcome.py` measures what a confidence is worth.
+Pure functions over events. Each rule looks at one kind of evidence and returns None if there is
+none; the first that returns an outcome decides. What an agent says about its own work is no
+evidence. Nothing is called a success after a run of tests that failed, and with weak evidence the
+answer is unknown. `bench/outcome.py` measures what a confidence is worth.
 """
 
 from __future__ import annotations
@@ -33,7 +33,10 @@ Judge = Callable[["_Evidence"], Outcome | None]
 
 
 def outcome(events: Iterable[SessionEvent], bodies: Mapping[int, str]) -> Outcome:
-    """Return how a timeline ended. Rewound lines, inline side chains and copies of other sessions' events do not count."""
+    """Return how a timeline ended.
+
+    Rewound lines, inline side chains and copies of other sessions' events do not count.
+    """
     events = timeline.in_order(events)
     attempts = find_attempts(events, bodies)
     return judge_outcome(events, bodies, [one for one in attempts if not _is_ours(one)], find_fixes(attempts, bodies))
@@ -42,7 +45,7 @@ def outcome(events: Iterable[SessionEvent], bodies: Mapping[int, str]) -> Outcom
 def judge_outcome(
     events: Iterable[SessionEvent], bodies: Mapping[int, str], attempts: Sequence[Attempt], fixes: Sequence[Fix]
 ) -> Outcome:  # fmt: skip
-    """Return how a timeline ended, from its attempts and fixes, which must not include those of our own tools."""
+    """Return how a timeline ended, from its attempts and fixes without those of our own tools."""
     session = _build_evidence(timeline.in_order(events), bodies, attempts, fixes)
     outcome = next(filter(None, (judge(session) for judge in _JUDGES)), Outcome(verdict="unknown"))
     if outcome.verdict == "success" and (words := _by_words(session)) is not None and words.verdict == "fail":
@@ -52,7 +55,10 @@ def judge_outcome(
 
 
 class _Evidence:
-    """The evidence on the active line, for all rules. Most is searched from the end, and only when a rule needs it."""
+    """The evidence on the active line, for all rules.
+
+    Most is searched from the end, and only when a rule needs it.
+    """
 
     def __init__(self, line: list[SessionEvent], bodies: Mapping[int, str], done: list[Attempt], fixes: Sequence[Fix]) -> None:
         self.line, self.bodies, self.fixes = line, bodies, fixes
@@ -85,7 +91,7 @@ class _Evidence:
 
     @property
     def is_tested_badly(self) -> bool:
-        """True if the last run of tests failed, for whatever reason: nothing is a success after that."""
+        """True if the last run of tests failed: nothing is a success after that."""
         return bool(self.tests) and self.tests[-1].failed
 
 
@@ -104,7 +110,7 @@ def _build_evidence(
 
 
 def _is_evidence(attempt: Attempt) -> bool:
-    """Return True if its end is evidence about the work: it is no question, and not about the state before."""
+    """Return True if its end is evidence: it is no question, and not about the state before."""
     return not _is_question(attempt) and not _is_of_before(attempt)
 
 
@@ -114,14 +120,15 @@ def _is_ours(attempt: Attempt) -> bool:
 
 
 def _is_question(attempt: Attempt) -> bool:
-    """Return True for a call that failed without a message: it was a question, and the answer is no."""
+    """Return True for a call that failed without a message: a question with the answer no."""
     return attempt.failed and (attempt.signature is None or attempt.signature.kind == "exit")
 
 
 def _edits(attempt: Attempt) -> bool:
     if attempt.failed or attempt.action != "shell":
         return attempt.action == "edit" and not attempt.failed
-    text = attempt.shell[:MAX_CHARS]  # Here and below a fast search for words comes before the pattern.
+    # Here and below a fast search for words comes before the pattern.
+    text = attempt.shell[:MAX_CHARS]
     return ("sed" in text or "perl" in text or "git apply" in text or "patch -p" in text) and _IN_PLACE.search(text) is not None
 
 
@@ -197,13 +204,14 @@ def _by_test(session: _Evidence) -> Outcome | None:
         return None if session.is_tested_badly else _build_outcome("success", "test", 0.6, "the last run of tests passed", last.end_seq)
     has_consent = (session.shipped is not None and session.shipped.end_seq > last.end_seq) or _has_last_words(session, last.end_seq)
     if has_consent or _was_known(last, session):
-        # The failures were known before, or the agent had its reasons. Either way they prove nothing.
+        # The failures were known before, or the agent had its reasons. Either way they prove
+        # nothing.
         return Outcome(verdict="unknown", level="test", evidence=(last.end_seq,), reason="tests failed, as before or with consent")
     return _build_outcome("fail", "test", 0.6, "the last run of tests failed", last.end_seq)
 
 
 def _was_known(run: Attempt, session: _Evidence) -> bool:
-    """Return True if as many tests failed before anything was changed, or with the changes set aside."""
+    """Return True if as many tests failed before the changes, or with the changes set aside."""
     now = run.result.tests if run.result else None
     for other in session.tests:
         before = other.result.tests if other.result else None
@@ -215,7 +223,7 @@ def _was_known(run: Attempt, session: _Evidence) -> bool:
 
 
 def _by_end(session: _Evidence) -> Outcome | None:
-    """Judge by what the program that ran the agent recorded last, if the agent wrote nothing after it."""
+    """Judge by what the program that ran the agent recorded last, after the agent's last words."""
     last = _last_but(session.line, "lifecycle")
     if last is None or not any(event.kind == "user_msg" for event in session.line):
         return None
@@ -236,7 +244,7 @@ def _last_but(line: list[SessionEvent], *kinds: str) -> SessionEvent | None:
 
 
 def _by_exit(session: _Evidence) -> Outcome | None:
-    """Judge by failed calls in a row at the end, or by a run with the same output as before the changes."""
+    """Judge by failed calls in a row at the end, or by a run that the changes did not affect."""
     last = list(islice(filter(_is_evidence, reversed(session.done)), LAST_FAILURES))[::-1]
     if len(last) == LAST_FAILURES and all(attempt.failed for attempt in last):
         return _build_outcome("fail", "exit", 0.7, "the last calls failed", *(attempt.end_seq for attempt in last))
@@ -274,7 +282,10 @@ def _has_other_edits(session: _Evidence, before: Attempt, run: Attempt) -> bool:
 
 
 def _is_same_command(other: Attempt, run: Attempt, words: list[str]) -> bool:
-    """Return True if two commands do the same work. The search for words is much faster than parsing."""
+    """Return True if two commands do the same work.
+
+    The search for words is much faster than parsing.
+    """
     for word in words:
         if word not in other.shell:
             return False
@@ -284,8 +295,8 @@ def _is_same_command(other: Attempt, run: Attempt, words: list[str]) -> bool:
 def _runs(attempt: Attempt) -> bool:
     """Return True if it runs something of the work.
 
-    A command that only reads or commits does not. A test does not count, because it prints the same as
-    long as it passes.
+    A command that only reads or commits does not. A test does not count, because it prints the same
+    as long as it passes.
     """
     command = attempt.command
     is_run = attempt.action == "shell" and not command.is_read_only and bool(command.key)
@@ -336,7 +347,10 @@ def _by_words(session: _Evidence) -> Outcome | None:
 
 
 def _by_errors(session: _Evidence) -> Outcome | None:
-    """Judge by errors after the last change that never went away, if the agent wrote nothing after them."""
+    """Judge by errors that never went away.
+
+    They count after the last change, if the agent wrote nothing after them.
+    """
     if session.shipped is not None:
         return None
     failures = {

@@ -1,8 +1,8 @@
 """What kind of session it was: real work, trivial, automated, one-shot, or a subagent's.
 
-A pure function over events. The limits are the user's (`[quality]` in config.toml). Nobody can know who
-typed a prompt. A program is recognized by the pace at which it answers, by prompts that read like a
-system prompt, or by the user's own configuration.
+A pure function over events. The limits are the user's (`[quality]` in config.toml). Nobody can know
+who typed a prompt. A program is recognized by the pace at which it answers, by prompts that read
+like a system prompt, or by the user's own configuration.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from ..timeline import active, in_order, prompts
 from . import Quality
 
 LONG_PROMPT = 60
-"""Words. People who begin with a role write little more than that; programs continue with a page of rules."""
+"""Words. People who begin with a role write little more than that; programs continue with a page of
+rules."""
 DEFAULT = Limits()
 MIN_GAPS = 3
 """Fewer gaps may be prompts that a person typed while the agent was at work."""
@@ -27,7 +28,10 @@ _ROLE = re.compile(r"(?:you are|you're|act as|your (?:task|job|role) is) (?:a|an
 def quality(
     events: Iterable[SessionEvent], bodies: Mapping[int, str], relation: Relation | None = None, limits: Limits = DEFAULT
 ) -> Quality:  # fmt: skip
-    """Return the class of a session. With the relation `subagent` it is a subagent's, whatever it holds."""
+    """Return the class of a session.
+
+    With the relation `subagent` it is a subagent's, whatever it holds.
+    """
     if relation == "subagent":
         return "subagent"
     line = active(in_order(events).own)
@@ -57,7 +61,7 @@ def _is_automated(prompts: list[SessionEvent], line: list[SessionEvent], bodies:
 
 
 def _is_too_fast(prompts: list[SessionEvent], line: list[SessionEvent], pace: timedelta) -> bool:
-    """Return True if every prompt but the first followed the agent's last word faster than anyone types."""
+    """Return True if every prompt but the first came sooner after the agent than anyone types."""
     starts = {event.seq for event in prompts[1:]}
     if len(starts) < MIN_GAPS:
         return False

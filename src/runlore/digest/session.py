@@ -1,9 +1,10 @@
-"""The digest of a session in a few kilobytes: what was asked, what was done, what went wrong, what fixed it, how it ended.
+"""The digest of a session: what was asked, what was done, what went wrong, and how it ended.
 
-`make` is the one place that builds a digest from events. It is pure and deterministic: the same events
-give the same digest, wherever it is made. Everything in it can be cited, and what an error or a fix cites
-is included as an excerpt, because the events may be gone one day. Lists are bounded; of long ones the part
-that answers questions is kept, and the rest is counted in `cut`.
+`make` is the one place that builds a digest from events. It is pure and deterministic: the same
+events give the same digest, wherever it is made. Everything in it can be cited, and what an error
+or a fix cites is included as an excerpt, because the events may be gone one day. A digest has a few
+kilobytes: lists are bounded, of long ones the part that answers questions is kept, and the rest is
+counted in `cut`.
 """
 
 from __future__ import annotations
@@ -54,7 +55,10 @@ T = TypeVar("T")
 
 
 def make(session: Session, events: Iterable[SessionEvent], bodies: Mapping[int, str], limits: Limits = DEFAULT) -> Digest:
-    """Return the digest of a session from all of its events and their bodies, as the store has them: without secrets."""
+    """Return the digest of a session from all of its events and their bodies.
+
+    Both must be as the store has them, that is without secrets.
+    """
     everything = timeline.in_order(events)
     own_tools = {tool for tool in set(map(attrgetter("tool"), everything)) if is_own(tool)}
     own = _leave_out(own_tools, everything)
@@ -143,7 +147,10 @@ class Bounded:
 
 
 def _leave_out(tools: set[str | None], events: timeline.OrderedEvents) -> timeline.OrderedEvents:
-    """Return what happened here, without copies and without these tools: our own answers are no evidence."""
+    """Return what happened here, without copies and without these tools.
+
+    The answers of our own tools are no evidence.
+    """
     if not tools:
         return events.own
     calls = {event.call_id for event in events if event.tool in tools} - {None}
@@ -155,14 +162,17 @@ def _moment(event: SessionEvent) -> Moment:
 
 
 def _iter_decisions(events: Iterable[SessionEvent], bodies: Mapping[int, str]) -> Iterator[Moment]:
-    """Yield each decision in one line, from all of its lines: the first may only announce the answers."""
+    """Yield each decision in one line, from all of its text: its first line may say nothing."""
     for event in events:
         if event.kind == "decision":
             yield Moment(event.seq, shorten(" ".join((bodies.get(event.seq) or event.summary or "")[:2000].split())))
 
 
 def _iter_stops(events: Iterable[SessionEvent]) -> Iterator[SessionEvent]:
-    """Yield each time that a person stepped in. Agents record the refused call, and then the interruption."""
+    """Yield each time that a person stepped in.
+
+    Agents record the refused call, and then the interruption.
+    """
     was_stop = False
     for event in events:
         stops = event.kind == "human_intervention" and is_stop(event)
@@ -177,11 +187,11 @@ def _span_s(events: Sequence[SessionEvent]) -> float:
 
 
 def rank_commands(commands: Iterable[CommandRun]) -> list[CommandRun]:
-    """Return commands that did something before those that only read; failed and repeated ones first."""
+    """Return commands that did something first, and of these the failed and repeated ones."""
     return sorted(commands, key=lambda run: (seems_read_only(run.command), -run.failed, -run.count))
 
 
-# ── errors and what they cite ────────────────────────────────────────────────────────────────────────────────────────
+# ── errors and what they cite ─────────────────────────────────────────────────────────────────────
 def _select_errors(
     errors: Sequence[ErrorSummary], fixes: Sequence[Fix], events: Sequence[SessionEvent], bounded: Bounded
 ) -> tuple[tuple[ErrorSummary, ...], tuple[Fix, ...]]:
@@ -221,9 +231,10 @@ def _excerpts(lines: Mapping[int, str], bodies: Mapping[int, str]) -> tuple[Mome
 
 
 def cited_lines(errors: Sequence[ErrorSummary], fixes: Sequence[Fix], others: Iterable[int]) -> dict[int, str]:
-    """Return the events that are kept as excerpts, each with the line that matters or an empty text.
+    """Return the events that are kept as excerpts, each with the line that matters.
 
-    These are the events of errors and fixes, and the `others` that a pattern may cite.
+    These are the events of errors and fixes, and the `others` that a pattern may cite. The line is
+    empty if none stands out.
     """
     lines = {seq: error.signature.sample for error in errors for seq in error.seqs}
     for fix in fixes:
@@ -248,7 +259,7 @@ def other_citations(commands: Iterable[CommandRun], slow: Iterable[SlowCommand],
 
 
 def excerpt(body: str, line: str = "") -> str:
-    """Return at most 500 bytes of a body: around this line if it is in it, or else from the beginning."""
+    """Return at most 500 bytes of a body, around this line or else from the beginning."""
     limit = MAX_EXCERPT_BYTES
     at = body.find(line[:60].rstrip("…")) if line and len(body) > limit else -1
     begin = max(0, at - limit // 3) if at > limit // 2 else 0

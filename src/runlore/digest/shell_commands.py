@@ -1,4 +1,4 @@
-"""What a shell command does, judged by its words: which programs it runs, on what, and if it only reads.
+"""What a shell command does, judged by its words: its programs, its targets, if it only reads.
 
 This is no shell: quotes and separators are respected, everything else is words. Commands are cut at
 `MAX_CHARS`, and here-documents are removed.
@@ -17,9 +17,9 @@ _MAX_WRAPPERS = 8
 class Command:
     """A parsed shell command.
 
-    `heads` are the programs with their subcommands (`git push`), in their order, without those that only
-    read or prepare. `key` is the same for the same work, wherever its output was cut or sent. Most
-    properties are computed on demand, because few commands need them.
+    `heads` are the programs with their subcommands (`git push`), in their order, without those that
+    only read or prepare. `key` is the same for the same work, wherever its output was cut or sent.
+    Most properties are computed on demand, because few commands need them.
     """
 
     def __init__(
@@ -28,9 +28,11 @@ class Command:
         self._main, self._working, self._targets = working or reading, working, targets
         self.programs = frozenset(programs)
         self.is_read_only = not working and bool(programs)
-        """Nothing is changed or checked, so that a failure without a message means that nothing was found."""
+        """Nothing is changed or checked, so that a failure without a message means that nothing was
+        found."""
         self.hides_status = not _HIDING.isdisjoint(separators)
-        """The reported status may be that of another part: there is a pipe, a `;` or an `|| true`."""
+        """The reported status may be that of another part: there is a pipe, a `;` or an `||
+        true`."""
 
     @cached_property
     def heads(self) -> tuple[str, ...]:
@@ -101,7 +103,10 @@ def _only_reads(program: str, words: list[str]) -> bool:
 
 
 def seems_read_only(command: str) -> bool:
-    """Return True if a command on one line seems to only read, by its first program. Much faster than `parse`."""
+    """Return True if a command on one line seems to only read, by its first program.
+
+    Much faster than `parse`.
+    """
     if command.startswith("cd "):
         command = command.rpartition("&& ")[2]
     program, _, rest = command.partition(" ")
@@ -176,7 +181,7 @@ _HEREDOC = re.compile(r"(?s)<<-?\s*(['\"]?)(\w+)\1.*?(?:\n\2\b|\Z)")
 
 
 def _simple_commands(command: str) -> tuple[list[list[str]], list[str], list[str]]:
-    """Return the words of each simple command, the separators between them, and the files that output is sent to."""
+    """Return the words of each simple command, the separators, and the files written to."""
     command = command[: 10 * MAX_CHARS]
     if "<<" in command:
         command = _HEREDOC.sub(" ", command)
@@ -220,7 +225,7 @@ _GIT_CHANGES = frozenset("set-url add remove rm rename prune -d -D -m -M -f -u -
 
 
 def _unwrap(words: list[str]) -> list[str]:
-    """Remove what only starts another program: assignments, `sudo`, `timeout 5`, `npx`, `uv run`, `python -m`."""
+    """Remove what only starts another program: assignments, `sudo`, `npx`, `uv run`, and so on."""
     for _ in range(_MAX_WRAPPERS):
         if not words:
             return words
@@ -282,7 +287,8 @@ _TAKES_TWO = frozenset("gh npm pnpm yarn bun docker kubectl aws gcloud az cargo 
 
 
 def _head(words: list[str]) -> str:
-    if words[0] in _KEYWORDS:  # The text of a program, not a command: sharing a keyword means nothing.
+    # The text of a program, not a command: sharing a keyword means nothing.
+    if words[0] in _KEYWORDS:
         return " ".join(words)[:200]
     sub = _subcommand(words)
     if sub and words[0] in _TAKES_TWO and sub in words:

@@ -11,14 +11,18 @@ from .templates import build_key, build_template
 from .text import truncate
 
 MAX_TEMPLATE_CHARS = 240
-"""Applied to the masked line, because the length of the printed line depends on the length of paths."""
+"""Applied to the masked line, because the length of the printed line depends on the length of
+paths."""
 MAX_SAMPLE_CHARS = 200
 MAX_NAME_CHARS = 80
 
 
 @lru_cache(maxsize=256)  # An error recurs until it is fixed.
 def build_signature(line: ErrorLine) -> Signature:
-    """Return the signature of an error line. The kind is not part of the fingerprint: the same line may be found in several ways."""
+    """Return the signature of an error line.
+
+    The kind is not part of the fingerprint: the same line may be found in several ways.
+    """
     template = truncate(build_template(line.message), MAX_TEMPLATE_CHARS)
     key = f"v{FINGERPRINT_VERSION}\0{line.name}\0{build_key(template)}"
     return Signature(

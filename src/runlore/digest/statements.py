@@ -1,9 +1,9 @@
 """What people wrote: the first request, and where they rejected or redirected what was done.
 
-Only whole words at the beginning of a message decide: "no" is a rejection, "now" is not. The words are
-English; stopping the agent and then writing something else is recognized in any language. Text that an
-agent adds to a prompt by itself is marked by its adapter; templates, commands and greetings are
-recognized here.
+Only whole words at the beginning of a message decide: "no" is a rejection, "now" is not. The words
+are English; stopping the agent and then writing something else is recognized in any language. Text
+that an agent adds to a prompt by itself is marked by its adapter; templates, commands and greetings
+are recognized here.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ _BEGINNING_CHARS = 400
 _TAGS = re.compile(r"\A\s*<([a-zA-Z][\w-]{0,60})\b[^>]{0,200}>.{0,4000}?</\1>\s*|\A\s*<[a-zA-Z/][\w -]{0,60}>\s*", re.DOTALL)
 _MARKS = re.compile(r"\[(?:(?:image|pasted text|file|attachment)[^\]\n]{0,80}\]|\[ ## \w{1,40} ## \]\])", re.IGNORECASE)
 _LEAD_IN = re.compile(r"\A\s*[^\n#]{3,60}:\s*\n\s*#{1,3} (?=\S)")
-"""The first line of a template above a document with a title of its own: `Implement the following plan:`."""
+"""The first line of a template above a document with a title of its own: `Implement the following
+plan:`."""
 _COMMAND = re.compile(r"\A/[\w:.-]{1,80}(?=\s|\Z)\s*")
 _GREETING = r"hi|hey|hello|hallo|yo|hola"
 _TALK = (
@@ -35,7 +36,8 @@ _TALK = (
     r"|testing|ping|please"
 )
 _SMALL_TALK = re.compile(
-    # A name after a greeting must be none of the other words. Otherwise the pattern would try every reading.
+    # A name after a greeting must be none of the other words. Otherwise the pattern would try every
+    # reading.
     rf"(?:(?:(?:{_GREETING})(?: (?!(?:{_GREETING}|{_TALK})\b)\w{{1,12}}\b)?|{_TALK})\b[\s.,!?:)]*)+",
     re.IGNORECASE,
 )
@@ -59,9 +61,10 @@ def _is_small_talk(text: str) -> bool:
 
 
 def extract_request(text: str, enough: int = MAX_GOAL_CHARS) -> str:
-    """Return a prompt on one line, without what a program put around it: tags, names of pictures, the name of a command.
+    """Return a prompt on one line, without what a program put around it.
 
-    Of a long prompt at least `enough` characters are returned.
+    That is tags, names of pictures, and the name of a command. Of a long prompt at least `enough`
+    characters are returned.
     """
     text = text[:_MAX_READ_CHARS]
     if text.lstrip()[:1] == "<":
@@ -91,7 +94,10 @@ def _to_line(text: str, enough: int) -> str:
 
 
 def _without_start(pattern: re.Pattern[str], text: str) -> str:
-    """Return the text without a match at its beginning. `sub` would try the pattern at each character."""
+    """Return the text without a match at its beginning.
+
+    `sub` would try the pattern at each character.
+    """
     match = pattern.match(text)
     return text[match.end() :] if match else text
 
@@ -147,7 +153,10 @@ def is_stop(event: SessionEvent) -> bool:
 
 
 def find_corrections(events: Iterable[SessionEvent], bodies: Mapping[int, str]) -> list[Moment]:
-    """Return the prompts that reject or redirect, and those with a new instruction after a person stopped the agent."""
+    """Return the prompts that reject or redirect what was done.
+
+    A new instruction after a person stopped the agent is one, too.
+    """
     corrections = []
     has_worked = was_stopped = False
     for event in events:

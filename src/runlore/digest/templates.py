@@ -1,9 +1,9 @@
-"""The template of a message: without what varies, that is paths, numbers, ids, addresses, times and values.
+"""The template of a message: the message without paths, numbers, ids, times and other values.
 
-What identifies the error stays: words, names of commands, modules and exceptions, and codes (`E0308`,
-`HTTP 404`, `exit code 1`, `[Errno 2]`). In doubt a word stays: two errors under one name hide each other,
-one error under two names is only listed twice. Messages are short (`text.MAX_LINE_CHARS`) and every
-repeat is bounded, so no pattern can be slow.
+What identifies the error stays: words, names of commands, modules and exceptions, and codes
+(`E0308`, `HTTP 404`, `exit code 1`, `[Errno 2]`). In doubt a word stays: two errors under one name
+hide each other, one error under two names is only listed twice. Messages are short
+(`text.MAX_LINE_CHARS`) and every repeat is bounded, so no pattern can be slow.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ PLACEHOLDER = "<*>"
 
 
 def build_template(message: str) -> str:
-    """Return the message for reading: its variable parts are named, as in `<path>`, `<n>`, `<id>`, `<value>`."""
+    """Return the message for reading, with names like `<path>` or `<n>` for what varies."""
     if not (_OFTEN_VARIABLE.search(message) or _is_variable(message)):
         return " ".join(message.split())
     if not _may_hold_constants(message):
@@ -33,7 +33,10 @@ def _is_variable(message: str) -> bool:
 
 
 def build_key(template: str) -> str:
-    """Return the template for comparing. All placeholders become one, because a slot may hold a number once and a hash later."""
+    """Return the template for comparing.
+
+    All placeholders become one, because a slot may hold a number once and a hash later.
+    """
     if "<" not in template:
         return template
     key = _NAMED.sub(PLACEHOLDER, template)
@@ -118,7 +121,8 @@ def _mask(text: str) -> str:
 
 _URL = re.compile(r"\b[A-Za-z][A-Za-z0-9+.-]{1,15}://[^\s\"'`<>)\]}]{1,400}(?<![.,:;])")
 _EMAIL = re.compile(r"\b[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,4}\b")
-# An extension makes a bare word a file. These are of source, data and documents; `.com` is not among them.
+# An extension makes a bare word a file. These are of source, data and documents; `.com` is not
+# among them.
 _EXT = (
     r"(?:[cm]?[jt]sx?|py[iwxc]?|go|rs|rb|java|kts?|swift|cs|fs|php|lua|pl|scala|clj|exs?|erl|hs|ml|dart|vue|svelte|astro|c|cc|cpp|cxx|h"
     r"|hh|hpp"
@@ -146,7 +150,8 @@ _MONTH = r"\b(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]{0,6}"
 _MAY_BE_DATE = re.compile(r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]{0,6} {1,2}<n>|<n> ?[AaPp][Mm]")
 _DATE = re.compile(rf"{_DAY}(?:<n> )?{_MONTH} {{1,2}}<n>(?:,? {{1,2}}(?:at )?<n>){{0,3}}(?: ?[AP]M\b)?|<n> ?[AaPp][Mm]\b")
 _QUOTE = re.compile(r"['\"`‘“]")
-# Lookbehinds stand after the quote, so that a search goes from quote to quote and not from letter to letter.
+# Lookbehinds stand after the quote, so that a search goes from quote to quote and not from letter
+# to letter.
 _QUOTES = re.compile(
     r"'(?<![\w\\]')(?:[^'\\]|\\.){1,400}'(?!\w)|\"(?<![\w\\]\")(?:[^\"\\]|\\.){1,400}\"(?!\w)"
     r"|`(?<![\w\\]`)[^`]{1,400}`(?!\w)|‘(?<![\w\\]‘)[^’]{1,400}’|“(?<![\w\\]“)[^”]{1,400}”"
@@ -169,8 +174,8 @@ _ROOTS = ("/", "~", "./", "../", ".\\", "..\\", "\\\\")
 def _mask_token(match: re.Match[str]) -> str:
     """Mask a word with digits.
 
-    A number is masked with its unit. In a name only the digits are masked, unless it is a known name, a
-    code, or random letters and digits.
+    A number is masked with its unit. In a name only the digits are masked, unless it is a known
+    name, a code, or random letters and digits.
     """
     text = match[0]
     word = text.rstrip(".:,-+")
@@ -220,13 +225,16 @@ _PART = re.compile(r"[_.:-]")
 
 
 def _is_at_code(match: re.Match[str]) -> bool:
-    """Return True where a code may stand: at the beginning, in brackets, or after a word that announces one."""
+    """Return True where a code may stand: first, in brackets, or after a word like `error`."""
     before = match.string[: match.start()]
     return not before or before[-1] in "[(" or before.endswith((": ", "error ", "Error ", "warning ", "rule ", "code "))
 
 
 def _mask_quoted(match: re.Match[str]) -> str:
-    """Mask a text in quotes. A name stays, because it is what the error is about; any other text is a value."""
+    """Mask a text in quotes.
+
+    A name stays, because it is what the error is about; any other text is a value.
+    """
     text = match[0]
     inside = text[1:-1]
     if (" " not in inside and _IDENTIFIER.match(inside)) or (inside[0] == "<" and _NAMED.fullmatch(inside)):

@@ -1,6 +1,7 @@
 """The part of a body that is looked at: its beginning and its end, as lines that are safe to print.
 
-Bodies come from anywhere and may be hostile or enormous, so the work here does not grow with their size.
+Bodies come from anywhere and may be hostile or enormous, so the work here does not grow with their
+size.
 """
 
 from __future__ import annotations
@@ -23,7 +24,10 @@ _LONE_SURROGATES = re.compile(r"[\ud800-\udfff]")
 
 
 def split_lines(text: str) -> tuple[list[str], list[str]]:
-    """Return all lines of a text that are not blank, and an empty list. Of a long text, those of its beginning and of its end."""
+    """Return all lines of a text that are not blank, and an empty list.
+
+    Of a long text, those of its beginning and of its end.
+    """
     if len(text) <= HEAD_CHARS + TAIL_CHARS:
         return _to_lines(clean(text)), []
     head, tail = text[:HEAD_CHARS], text[-TAIL_CHARS:]
@@ -32,7 +36,10 @@ def split_lines(text: str) -> tuple[list[str], list[str]]:
 
 
 def clean(text: str) -> str:
-    """Return the text without terminal control. Of a line that was overwritten, its last state is kept."""
+    """Return the text without terminal control.
+
+    Of a line that was overwritten, its last state is kept.
+    """
     if _is_clean(text):
         return text
     if "\x1b" in text:
@@ -58,7 +65,7 @@ def replace_surrogates(text: str) -> str:
 
 
 def _to_lines(text: str) -> list[str]:
-    """Return the lines that are not blank, stripped at their end and cut to a length that is still readable."""
+    """Return the lines that are not blank, stripped at their end and cut to a readable length."""
     if text.isascii():
         lines = list(filter(None, text.split("\n")))
         if " \n" in text or "\t\n" in text or text[-1:] in (" ", "\t"):

@@ -59,7 +59,7 @@ def _add_edit(work: Work, call: SessionEvent, bodies: Mapping[int, str]) -> None
 
 
 def _only_adds(body: str, path: str) -> bool:
-    """Return True if an edit has only lines to add for a file: then the file did not exist, as far as is known."""
+    """Return True if an edit only adds lines to a file, so that it probably did not exist."""
     at = body.find(f"{path}\n@@")
     if at < 0:
         return False

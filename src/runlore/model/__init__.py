@@ -1,9 +1,10 @@
 """Values: what a session is, what happened in it, what it cost, and what stays of it.
 
 `Session` and `Cost` are in `session`, `SessionEvent` in `events`, `Call` and `Usage` in `calls`,
-`Digest` with its parts in `digest`, `LogRecord` in `log`. Nothing here reads a file, opens a database or
-knows an agent's name. Values are frozen and check themselves when they are built, so an invalid one
-cannot exist. A field of a newer runlore that this one does not know is kept in `extra` and written back.
+`Digest` with its parts in `digest`, `LogRecord` in `log`. Nothing here reads a file, opens a
+database or knows an agent's name. Values are frozen and check themselves when they are built, so an
+invalid one cannot exist. A field of a newer runlore that this one does not know is kept in `extra`
+and written back.
 """
 
 from .calls import MAX_TOKENS, MAX_UNITS, Call, Tier, Usage, split_cache_writes, to_units

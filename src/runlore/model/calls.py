@@ -15,8 +15,8 @@ Tier = Literal["fast", "priority", "flex", "batch"]
 
 MAX_TOKENS = 10**11
 MAX_UNITS = 10**17
-"""Limits of one call. A transcript may claim any number; what is stored must fit in 64 bits, even when
-it is summed."""
+"""Limits of one call. A transcript may claim any number; what is stored must fit in 64 bits, even
+when it is summed."""
 MAX_NAME_CHARS = 200
 
 
@@ -35,11 +35,12 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One API call, as the ledger keeps it. The buckets do not overlap; `reasoning_tokens` is a part of output.
+    """One API call, as the ledger keeps it.
 
-    `key` is the same in every copy of the call and on every machine, and unique within the flavor.
-    `is_sum` marks a figure that stands for several requests, for which no price by prompt length can be
-    chosen. `invoiced` is what the provider said it charged.
+    The buckets do not overlap; `reasoning_tokens` is a part of output. `key` is the same in every
+    copy of the call and on every machine, and unique within the flavor. `is_sum` marks a figure
+    that stands for several requests, for which no price by prompt length can be chosen. `invoiced`
+    is what the provider said it charged.
     """
 
     key: str
@@ -107,8 +108,8 @@ _counts_of = attrgetter(*_COUNTS)
 def split_cache_writes(total: int, in_5m: int, in_1h: int) -> tuple[int, int]:
     """Return the cache writes for 5 minutes and for an hour, from a sum and its parts.
 
-    Some transcripts have zeros for the parts beside a real sum, others parts without a sum. The larger
-    figure is taken, and what no part claims was written for 5 minutes.
+    Some transcripts have zeros for the parts beside a real sum, others parts without a sum. The
+    larger figure is taken, and what no part claims was written for 5 minutes.
     """
     return max(total - in_1h, in_5m), in_1h
 

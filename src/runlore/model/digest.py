@@ -1,7 +1,7 @@
 """The digest of a session, and its parts.
 
-These are values only: `runlore.digest` makes them, the store keeps them. What is cited is cited by seq,
-the number of an event in its session.
+These are values only: `runlore.digest` makes them, the store keeps them. What is cited is cited by
+seq, the number of an event in its session.
 """
 
 from __future__ import annotations
@@ -22,31 +22,35 @@ DIGEST_VERSION = 9
 made yesterday."""
 
 FINGERPRINT_VERSION = 1
-"""The version of the rules behind a fingerprint. It is part of the hash, so that a changed rule makes
-other fingerprints and never a silent mix."""
+"""The version of the rules behind a fingerprint. It is part of the hash, so that a changed rule
+makes other fingerprints and never a silent mix."""
 
 MIN_SHOWN_CONFIDENCE = 0.5
 """The confidence from which a fix is shown to someone who has the same error."""
 
 FixKind = Literal["edit", "command", "read", "changed", "retry"]
-"""What made an error go away: a change to a file; a command; reading again before the same call; the
-call itself, made differently; or nothing that is known except trying again."""
+"""What made an error go away: a change to a file; a command; reading again before the same call;
+the call itself, made differently; or nothing that is known except trying again."""
 
 Trend = Literal["new", "rising", "steady", "falling", "stopped"]
 """How something that recurs develops: an error over the last days, a pattern over the sessions."""
 
 
 class Signature(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """The identity of an error. Texts with the same `fingerprint` are the same error, whichever tool or agent printed them."""
+    """The identity of an error.
+
+    Texts with the same `fingerprint` are the same error, whichever tool or agent printed them.
+    """
 
     fingerprint: str
     kind: str
-    """exception, test, compile, shell, git, http, json, message (a line with an error word), text (any
-    other line), exit (a code)."""
+    """exception, test, compile, shell, git, http, json, message (a line with an error word), text
+    (any other line), exit (a code)."""
     name: str = ""
     """The exception, the code or the missing command, if there is one."""
     template: str
-    """The line that matters, for reading. Its variable parts are named, as in `<path>` and `<n>`."""
+    """The line that matters, for reading. Its variable parts are named, as in `<path>` and
+    `<n>`."""
     sample: str
     """The same line as it was printed."""
     version: int = FINGERPRINT_VERSION
@@ -87,9 +91,9 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Fix(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What made an error go away, or that it never did (`fixed_seq` is None).
 
-    `steps` are what was done between `failed_seq`, the last occurrence, and `fixed_seq`, where the same
-    call ended better. The first step is taken for the fix. `confidence` orders answers; it is a rule of
-    thumb between 0 and 1, not a probability.
+    `steps` are what was done between `failed_seq`, the last occurrence, and `fixed_seq`, where the
+    same call ended better. The first step is taken for the fix. `confidence` orders answers; it is
+    a rule of thumb between 0 and 1, not a probability.
     """
 
     fingerprint: str
@@ -108,7 +112,7 @@ class Fix(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Moment(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """An event and the part of its text that is kept: a correction, a decision, an excerpt, a reason."""
+    """An event and the part of its text that is kept: a correction, a decision, an excerpt."""
 
     seq: int
     text: str
@@ -188,17 +192,19 @@ class Covers(msgspec.Struct, frozen=True):
 
 
 class Digest(Value, frozen=True, kw_only=True):
-    """What is kept of a session when its bulk is gone. Made by rules alone: equal input gives an equal digest.
+    """What is kept of a session when its bulk is gone.
 
-    `covers` names the content it was made from. Lists are cut, and the entries that matter most are kept;
-    `cut` says by name how many more there were. The cost of a session is in the ledger, not here.
+    Made by rules alone: equal input gives an equal digest. `covers` names the content it was made
+    from. Lists are cut, and the entries that matter most are kept; `cut` says by name how many more
+    there were. The cost of a session is in the ledger, not here.
     """
 
     TIMES: ClassVar[frozenset[str]] = frozenset({"made_at"})
 
     session_uid: str
     version: int
-    """The version of the rules that made it. A digest of older rules is made again while its events exist."""
+    """The version of the rules that made it. A digest of older rules is made again while its events
+    exist."""
     covers: Covers
     made_at: datetime | None = None
     """Set by the store, and not part of what is compared."""
@@ -243,14 +249,15 @@ class Digest(Value, frozen=True, kw_only=True):
     """Excerpts of the events that errors and fixes cite, by seq."""
     cut: dict[str, int] = msgspec.field(default_factory=dict)
     dead_ends: dict[str, tuple[int, ...]] = msgspec.field(default_factory=dict)
-    """What led nowhere, as triples of events by reason. For `retries` and `failed`: the attempt, and the
-    first and the last of the blocks that the model made with it in one answer. For `abandoned`: the first
-    event of a stretch, the same again, and its last event."""
+    """What led nowhere, as triples of events by reason. For `retries` and `failed`: the attempt,
+    and the first and the last of the blocks that the model made with it in one answer. For
+    `abandoned`: the first event of a stretch, the same again, and its last event."""
     waste: dict[str, tuple[int, ...]] = msgspec.field(default_factory=dict)
-    """The API calls that led nowhere, by reason, as digests before version 9 recorded them at eviction."""
+    """The API calls that led nowhere, by reason, as digests before version 9 recorded them at
+    eviction."""
     secrets: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
-    """By kind, a keyed hash for each redacted secret. This and the next three are written at eviction,
-    because only the events know them."""
+    """By kind, a keyed hash for each redacted secret. This and the next three are written at
+    eviction, because only the events know them."""
     secrets_at: dict[str, tuple[int, ...]] = msgspec.field(default_factory=dict)
     """By kind, the first events that held a secret."""
     touched: tuple[FileActivity, ...] = ()
@@ -258,7 +265,8 @@ class Digest(Value, frozen=True, kw_only=True):
     ends: tuple[int, ...] = ()
     """The last event of each block of numbers at eviction."""
     before: Digest | None = None
-    """The digest at the time when events left that did not come back. This digest holds all of it too."""
+    """The digest at the time when events left that did not come back. This digest holds all of it
+    too."""
 
     def __post_init__(self) -> None:
         if self.outcome not in OUTCOMES:
@@ -266,7 +274,7 @@ class Digest(Value, frozen=True, kw_only=True):
         check_times(self)
 
     def knows(self, seq: int) -> bool:
-        """Return True if this digest, or the evicted one that it continues, was made with this event."""
+        """Return True if this digest, or the evicted one before it, was made with this event."""
         ends = {end // BLOCK: end for end in self.ends}
         return seq <= ends.get(seq // BLOCK, self.covers.last_seq)
 

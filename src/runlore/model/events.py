@@ -41,13 +41,14 @@ class Tests(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class SessionEvent(Value, frozen=True, kw_only=True, gc=False):
-    """One thing that happened: a native block of the transcript. Its text is stored apart, as its body.
+    """One thing that happened: a native block of the transcript.
 
-    `parent_seq` is always smaller than `seq`, so the events of a session form a forest and never a
-    cycle. `view` says what an event does to the model's context, for the kinds that are otherwise not
-    part of it: `context` (the model saw this text), `summary` (it replaces what was compacted),
-    `compact` (everything before leaves, except the native ids in `refs`), `clear` (the results of the
-    calls in `refs` were emptied), `retract` (the native ids in `refs` were taken back).
+    Its text is stored apart, as its body. `parent_seq` is always smaller than `seq`, so the events
+    of a session form a forest and never a cycle. `view` says what an event does to the model's
+    context, for the kinds that are otherwise not part of it: `context` (the model saw this text),
+    `summary` (it replaces what was compacted), `compact` (everything before leaves, except the
+    native ids in `refs`), `clear` (the results of the calls in `refs` were emptied), `retract` (the
+    native ids in `refs` were taken back).
     """
 
     TIMES: ClassVar[frozenset[str]] = frozenset({"ts"})
@@ -110,11 +111,11 @@ class SessionEvent(Value, frozen=True, kw_only=True, gc=False):
 
 @lru_cache(maxsize=256)
 def is_own(tool: str | None) -> bool:
-    """Return True for a tool of runlore's own MCP server, or for a line that one of our hooks added.
+    """Return True for a tool of runlore's own MCP server, or for a line of one of our hooks.
 
-    Agents may call the tool by any name that ends like ours (`mcp__runlore__search`); the line of a hook
-    has the tool `runlore`. The answers are recorded like everything else, but they are no evidence:
-    otherwise a search would find answers.
+    Agents may call the tool by any name that ends like ours (`mcp__runlore__search`); the line of a
+    hook has the tool `runlore`. The answers are recorded like everything else, but they are no
+    evidence: otherwise a search would find answers.
     """
     if tool is None or "runlore" not in tool.lower():  # This decides nearly all cases.
         return False

@@ -14,7 +14,8 @@ from ..errors import ModelError
 from .value import Value, check_times
 
 SCHEMA_VERSION = 3
-"""1: the first. 2: digests carry error snippets. 3: cache tokens in two buckets, analysis names what it covers."""
+"""1: the first. 2: digests carry error snippets. 3: cache tokens in two buckets, analysis names
+what it covers."""
 
 Outcome = Literal["success", "fail", "abandoned", "unknown"]
 Relation = Literal["fork", "subagent", "continuation"]
@@ -24,7 +25,10 @@ RELATIONS: frozenset[str] = frozenset(get_args(Relation))
 
 
 class Cost(Value, frozen=True, kw_only=True):
-    """The cost of a session. `usd` stays None until a price is known; `cache_tokens` is read + write."""
+    """The cost of a session.
+
+    `usd` stays None until a price is known; `cache_tokens` is read + write.
+    """
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -38,7 +42,8 @@ class Cost(Value, frozen=True, kw_only=True):
     retries: int = 0
 
     def __post_init__(self) -> None:
-        # Data of schema 2 has only the sum. Newer data has the parts, and the sum follows from them.
+        # Data of schema 2 has only the sum. Newer data has the parts, and the sum follows from
+        # them.
         if self.cache_read_tokens or self.cache_write_tokens:
             force_setattr(self, "cache_tokens", self.cache_read_tokens + self.cache_write_tokens)
 
@@ -46,9 +51,9 @@ class Cost(Value, frozen=True, kw_only=True):
 class Session(Value, frozen=True, kw_only=True):
     """One run of an agent. What the agent did not record is None.
 
-    The watermarks discovered → ingested → analyzed → evicted are set in this order and never go back.
-    `analyzed_*` name the content that the digest covers: a session that has grown since is stale, and is
-    not evictable.
+    The watermarks discovered → ingested → analyzed → evicted are set in this order and never go
+    back. `analyzed_*` name the content that the digest covers: a session that has grown since is
+    stale, and is not evictable.
     """
 
     TIMES: ClassVar[frozenset[str]] = frozenset(
@@ -118,11 +123,13 @@ class Session(Value, frozen=True, kw_only=True):
             value: datetime | None = getattr(self, name)
             if value is None:
                 continue
-            # A session may be known without having been discovered by a sweep (a live log, an import),
-            # so the first mark is optional. From `ingested_at` on each needs the one before.
+            # A session may be known without having been discovered by a sweep (a live log, an
+            # import), so the first mark is optional. From `ingested_at` on each needs the one
+            # before.
             if n > 1 and getattr(self, self.WATERMARKS[n - 1]) is None:
                 raise ModelError(f"{name} is set but {self.WATERMARKS[n - 1]} is not")
-            # An analysis that names its content stays valid for it, even when the session grew since.
+            # An analysis that names its content stays valid for it, even when the session grew
+            # since.
             if last is not None and value < last[1] and not (name == "analyzed_at" and self.analyzed_seq is not None):
                 raise ModelError(f"{name} lies before {last[0]}")
             last = max((name, value), last or (name, value), key=lambda mark: mark[1])
@@ -153,7 +160,10 @@ def is_evictable(session: Session) -> bool:
 
 
 def make_uid(flavor: str, native: str) -> str:
-    """Return the unique name of a session, `"<flavor>:<native id>"`. Raises ModelError for an invalid part."""
+    """Return the unique name of a session, `"<flavor>:<native id>"`.
+
+    Raises ModelError for an invalid part.
+    """
     if not _FLAVOR.match(flavor):
         raise ModelError(f"flavor {flavor!r} must be lower-case letters, digits, '_', '.' or '-'")
     if not native or native != native.strip() or not native.isprintable():
@@ -165,11 +175,15 @@ _FLAVOR = re.compile(r"[a-z0-9][a-z0-9_.-]*\Z")
 
 
 def _upgrade(data: dict[str, Any]) -> dict[str, Any]:
-    """Bring a session of an older schema to this one. A newer one stays as it is, with its new fields in `extra`."""
+    """Bring a session of an older schema to this one.
+
+    A newer one stays as it is, with its new fields in `extra`.
+    """
     version = data.get("schema_version", SCHEMA_VERSION)
     if not isinstance(version, int):
         raise ModelError(f"schema_version {version!r} must be a number")
     if version < 3:
-        # Schema 2 did not record what an analysis covered. Without `analyzed_seq` it covers nothing and is redone.
+        # Schema 2 did not record what an analysis covered. Without `analyzed_seq` it covers nothing
+        # and is redone.
         data["schema_version"] = SCHEMA_VERSION
     return data

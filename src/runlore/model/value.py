@@ -1,4 +1,4 @@
-"""The base of all values that are written as JSON: to and from plain data, with unknown fields kept."""
+"""The base of all values that are written as JSON."""
 
 from __future__ import annotations
 

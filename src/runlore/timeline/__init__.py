@@ -1,9 +1,10 @@
-"""Pure views of a list of events: which line is active, what the model saw, which result belongs to which call.
+"""Pure views of a list of events: lines, what the model saw, calls with results, turns, totals.
 
-Nothing here reads a file or knows an agent's name, nothing is written back, and no event is dropped.
-Events may come in any order. An event whose parent is not in the list is a root, and roots follow each
-other: a resumed session, a compaction that starts a new chain, an agent that links nothing at all. All
-loops are flat, and linear except for sorting, so that long chains are no problem.
+Nothing here reads a file or knows an agent's name, nothing is written back, and no event is
+dropped. Events may come in any order. An event whose parent is not in the list is a root, and roots
+follow each other: a resumed session, a compaction that starts a new chain, an agent that links
+nothing at all. All loops are flat, and linear except for sorting, so that long chains are no
+problem.
 """
 
 from .branch import Branch, OrderedEvents, abandoned, active, branches, in_order, prompts

@@ -14,7 +14,10 @@ from .prompt import MAYBE_PROMPT, is_command, is_prompt
 
 
 class Branch(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of a session: the active one, or one that a rewind left behind. Each event is in exactly one."""
+    """One line of a session: the active one, or one that a rewind left behind.
+
+    Each event is in exactly one.
+    """
 
     seqs: tuple[int, ...]
     """In ascending order."""
@@ -31,11 +34,11 @@ class Branch(msgspec.Struct, frozen=True, kw_only=True):
 def branches(events: Iterable[SessionEvent]) -> list[Branch]:
     """Return all lines, the active one first, then the abandoned ones in the order they began.
 
-    A rewind shows as an event that two or more prompts follow directly. The prompt whose descendants
-    hold the latest event continues its line, the others begin a line of their own. The same holds within
-    an abandoned line. Anything else that follows the same event (the results of parallel calls) is part
-    of the line. A session that was rewound to nothing has two prompts as roots. Roots are a sequence, so
-    both are active.
+    A rewind shows as an event that two or more prompts follow directly. The prompt whose
+    descendants hold the latest event continues its line, the others begin a line of their own. The
+    same holds within an abandoned line. Anything else that follows the same event (the results of
+    parallel calls) is part of the line. A session that was rewound to nothing has two prompts as
+    roots. Roots are a sequence, so both are active.
     """
     ordered = in_order(events)
     starts = ordered.line_starts
@@ -67,7 +70,10 @@ def abandoned(events: Iterable[SessionEvent]) -> list[list[SessionEvent]]:
 
 
 class OrderedEvents(list[SessionEvent]):
-    """Events by seq. A caller that needs several views builds this once: nothing is sorted or derived twice."""
+    """Events by seq.
+
+    A caller that needs several views builds this once: nothing is sorted or derived twice.
+    """
 
     @cached_property
     def prompts(self) -> list[SessionEvent]:
@@ -100,7 +106,10 @@ class OrderedEvents(list[SessionEvent]):
 
     @property
     def main(self) -> OrderedEvents:
-        """The events outside of inline side chains; all events if all are in one, as in a subagent's session."""
+        """The events outside of inline side chains.
+
+        If all events are in one, as in a subagent's session, it is all events.
+        """
         return self._main or self
 
     @cached_property
@@ -138,7 +147,8 @@ def _find_line_starts(ordered: OrderedEvents) -> set[int]:
     if not alternatives:
         return set()
     latest: dict[int, int] = {}
-    for event in reversed(ordered):  # Parents come before their children, so this meets the children first.
+    # Parents come before their children, so this meets the children first.
+    for event in reversed(ordered):
         last, parent = latest.setdefault(event.seq, event.seq), event.parent_seq
         if parent is not None and last > latest.get(parent, -1):
             latest[parent] = last
@@ -155,8 +165,8 @@ def _find_alternatives(ordered: OrderedEvents) -> list[list[int]]:
         parent = None if event.parent_seq is None else parents.get(event.parent_seq)
         if parent is None or event.is_sidechain != parent.is_sidechain:
             continue
-        # Some agents hang every local command on the same note of theirs. Showing too much is better than
-        # hiding a part of the session.
+        # Some agents hang every local command on the same note of theirs. Showing too much is
+        # better than hiding a part of the session.
         if not (parent.kind == "lifecycle" and is_command(event)):
             groups.setdefault(parent.seq, []).append(event.seq)
     return [seqs for seqs in groups.values() if len(seqs) > 1]

@@ -10,11 +10,15 @@ from ..model import CALL_KINDS, SessionEvent
 from .branch import active
 
 CONTEXT_KINDS = CALL_KINDS | {"user_msg", "assistant_msg", "thinking", "tool_result", "decision"}
-"""The kinds that the model sees. It sees all others only where `view` says so, or as the answer to a call."""
+"""The kinds that the model sees. It sees all others only where `view` says so, or as the answer to
+a call."""
 
 
 class ContextEvent(msgspec.Struct, frozen=True):
-    """An event in the model's context. If `is_cleared`, the model saw that there was a result, but not its text."""
+    """An event in the model's context.
+
+    If `is_cleared`, the model saw that there was a result, but not its text.
+    """
 
     event: SessionEvent
     is_cleared: bool = False
@@ -23,9 +27,9 @@ class ContextEvent(msgspec.Struct, frozen=True):
 def model_context(events: Iterable[SessionEvent], at: int) -> list[ContextEvent]:
     """Return what was in the model's context when event `at` had happened, by seq.
 
-    That is the line that leads to `at`, with everything applied that the agent did to its context on it:
-    the last compaction, cleared results, retracted messages. A session's inline side chains are visible
-    only from within.
+    That is the line that leads to `at`, with everything applied that the agent did to its context
+    on it: the last compaction, cleared results, retracted messages. A session's inline side chains
+    are visible only from within.
     """
     # `at` is the latest of these events, so its line is the active one.
     line = active(event for event in events if event.seq <= at)
@@ -47,7 +51,10 @@ def _is_visible(event: SessionEvent) -> bool:
 
 
 def _find_removed(line: Sequence[SessionEvent]) -> tuple[set[int], dict[str, int]]:
-    """Return the events that the agent took out of the context, and by call id when its result was last cleared."""
+    """Return the events that the agent removed from the context, and when it cleared results.
+
+    The second value has the seq of the last clearing by call id.
+    """
     removed: set[int] = set()
     cleared_at: dict[str, int] = {}
     compaction: SessionEvent | None = None
@@ -70,7 +77,10 @@ def _find_removed(line: Sequence[SessionEvent]) -> tuple[set[int], dict[str, int
 
 
 def _index_native_ids(line: Sequence[SessionEvent]) -> dict[str, list[SessionEvent]]:
-    """Return the events that a native id names. The id of a record names its further blocks (`id#1`) too."""
+    """Return the events that a native id names.
+
+    The id of a record names its further blocks (`id#1`) too.
+    """
     named: dict[str, list[SessionEvent]] = {}
     for event in line:
         if event.native_id is not None:
@@ -82,9 +92,10 @@ def _index_native_ids(line: Sequence[SessionEvent]) -> dict[str, list[SessionEve
 
 
 def _resolve(refs: Sequence[str], line: Sequence[SessionEvent], named: dict[str, list[SessionEvent]]) -> set[int]:
-    """Return the events that refs stand for: native ids, or `head, "..", tail` for all from the tail up to the head.
+    """Return the events that refs stand for.
 
-    The results of the calls on that path belong to it, because those of parallel calls lie beside it.
+    Refs are native ids, or `head, "..", tail` for all events from the tail up to the head. The
+    results of the calls on that path belong to it, because those of parallel calls lie beside it.
     """
     seqs = {event.seq for ref in refs for event in named.get(ref, ())}
     segments = [(refs[n - 1], refs[n + 1]) for n in range(1, len(refs) - 1) if refs[n] == ".."]

@@ -11,9 +11,11 @@ MAYBE_PROMPT = frozenset({"user_msg", "human_intervention"})
 def is_prompt(event: SessionEvent) -> bool:
     """Return True for what a person typed: a message, or a command like `/compact` or `!ls`.
 
-    In a subagent's session (`is_sidechain`) it is what the calling agent wrote in the person's place.
+    In a subagent's session (`is_sidechain`) it is what the calling agent wrote in the person's
+    place.
     """
-    # An interrupt, a refusal or an answer is an intervention as well, but it does not begin anything.
+    # An interrupt, a refusal or an answer is an intervention as well, but it does not begin
+    # anything.
     return event.kind == "user_msg" or (event.kind == "human_intervention" and event.call_id is None and is_command(event))
 
 

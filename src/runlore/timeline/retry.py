@@ -13,12 +13,15 @@ WINDOW = 5
 """The number of calls within which a repeated call counts as a retry. Later it is a new attempt."""
 
 RecentCall = tuple[str | None, int, bool]
-"""A call id, a checksum of what was called, and True if it failed. The words themselves are not stored
-here, so that redaction need not look at them."""
+"""A call id, a checksum of what was called, and True if it failed. The words themselves are not
+stored here, so that redaction need not look at them."""
 
 
 class RecentCalls:
-    """The last calls, oldest first. Knows which of them failed, and if the next one repeats one of these."""
+    """The last calls, oldest first.
+
+    Knows which of them failed, and if the next one repeats one of these.
+    """
 
     def __init__(self, calls: Iterable[RecentCall] = ()) -> None:
         # A call that has not failed is kept as an event, because its checksum is seldom needed.

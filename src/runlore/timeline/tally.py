@@ -14,15 +14,17 @@ from .branch import in_order
 from .retry import RecentCall, RecentCalls
 
 PAUSE = timedelta(minutes=10)
-"""A longer silence is a break and not work. After the same time a session is quiet enough for its digest."""
+"""A longer silence is a break and not work. After the same time a session is quiet enough for its
+digest."""
 
 
 class Tally(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Running totals of one stream of a session. A sync stores them, so that the next one reads only what is new.
+    """Running totals of one stream of a session.
 
-    **Adding in pieces equals adding at once**, wherever the stream is cut. Rewound events count, because
-    they were paid for. A copy (`origin`) was counted where it happened; here it is only one of `events`,
-    and may supply the first prompt.
+    A sync stores them, so that the next one reads only what is new. **Adding in pieces equals
+    adding at once**, wherever the stream is cut. Rewound events count, because they were paid for.
+    A copy (`origin`) was counted where it happened; here it is only one of `events`, and may supply
+    the first prompt.
     """
 
     events: int = 0
@@ -163,17 +165,18 @@ def cost_of(events: Iterable[SessionEvent]) -> Cost:
 def retries(events: Iterable[SessionEvent]) -> int:
     """Return the number of retries.
 
-    These are retries that the agent recorded, and calls that repeat one of the last few that failed (same
-    tool, words and files).
+    These are retries that the agent recorded, and calls that repeat one of the last few that failed
+    (same tool, words and files).
     """
     return Tally().add(in_order(events)).retries
 
 
 def wall_clock_s(times: Iterable[datetime | None]) -> float:
-    """Return the seconds at work: the steps from one time to the next, in the order given, without pauses.
+    """Return the seconds at work: the steps between times in the order given, without pauses.
 
-    Parallel tools write out of order. A time before an earlier one counts 0, and the step after it is
-    taken from the latest so far. Taking it from the previous one would count the same time twice.
+    Parallel tools write out of order. A time before an earlier one counts 0, and the step after it
+    is taken from the latest so far. Taking it from the previous one would count the same time
+    twice.
     """
     total, latest = 0.0, None
     for time in times:

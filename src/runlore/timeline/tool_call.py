@@ -11,19 +11,24 @@ from ..model import CALL_KINDS, SessionEvent
 from .branch import in_order
 
 MAX_OUT_OF_ORDER = 8
-"""The number of events by which a result may precede its call. Parallel calls are written out of order."""
+"""The number of events by which a result may precede its call. Parallel calls are written out of
+order."""
 _ANSWERS = frozenset({"tool_result", "human_intervention", "decision", "error"})
 _PAIRED_WITHOUT_ID = CALL_KINDS | {"tool_result"}
 """The kinds that are a call or a result even without a call id."""
 
 
 class ToolCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A tool call and its result. Either may be missing: the session was cut off, or is still running."""
+    """A tool call and its result.
+
+    Either may be missing: the session was cut off, or is still running.
+    """
 
     call: SessionEvent | None
     result: SessionEvent | None
     others: tuple[SessionEvent, ...] = ()
-    """Further events with the same call id: a repeated call, a second result, a permission given in between."""
+    """Further events with the same call id: a repeated call, a second result, a permission given in
+    between."""
 
     @property
     def is_pending(self) -> bool:
@@ -35,7 +40,7 @@ class ToolCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def duration_ms(self) -> int | None:
-        """The duration that the agent recorded, or the time between the two; None if neither is known."""
+        """The recorded duration, or the time between call and result; None if unknown."""
         for event in (self.result, self.call):
             if event is not None and event.duration_ms is not None:
                 return event.duration_ms
@@ -46,11 +51,12 @@ class ToolCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 def pairs(events: Iterable[SessionEvent]) -> list[ToolCall]:
-    """Return every call with its result, in the order in which they begin. Results without a call stand alone.
+    """Return every call with its result, in the order in which they begin.
 
-    The result is the first later `tool_result` with the same call id, or one a few events earlier. If
-    there is none, it is what was given in its place: a refusal, an answer, an error. A call id that is
-    used again after its result begins a new pair, because some agents restart their ids in each turn.
+    Results without a call stand alone. The result is the first later `tool_result` with the same
+    call id, or one a few events earlier. If there is none, it is what was given in its place: a
+    refusal, an answer, an error. A call id that is used again after its result begins a new pair,
+    because some agents restart their ids in each turn.
     """
     grouping = _Grouping()
     for event in in_order(events):
@@ -93,7 +99,8 @@ class _Grouping:
 
 def _pair(events: list[SessionEvent]) -> ToolCall:
     call = events[0] if events[0].kind in CALL_KINDS else None
-    if call is not None and len(events) == 2 and events[1].kind == "tool_result":  # Nearly all pairs.
+    # Nearly all pairs.
+    if call is not None and len(events) == 2 and events[1].kind == "tool_result":
         return ToolCall(call=call, result=events[1])
     answers = [event for event in events if event.kind in _ANSWERS]
     result = next((event for event in answers if event.kind == "tool_result"), answers[0] if answers else None)

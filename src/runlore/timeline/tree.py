@@ -15,14 +15,15 @@ class Node(msgspec.Struct, frozen=True):
     session: Session
     children: list[Node]
     follows: str | None = None
-    """The session that this one is a fork or a continuation of, whether or not it is in the list."""
+    """The session that this one is a fork or a continuation of, whether or not it is in the
+    list."""
 
 
 def nest(sessions: Iterable[Session]) -> list[Node]:
-    """Return subagents under the session that started them, all others side by side, in the order given.
+    """Return subagents under the session that started them, all others side by side.
 
-    A session whose parent is not in the list is a root. If parents form a circle, one of them becomes a
-    root.
+    The order given is kept. A session whose parent is not in the list is a root. If parents form a
+    circle, one of them becomes a root.
     """
     nodes = [Node(session, [], None if session.relation == "subagent" else session.parent_uid) for session in sessions]
     by_uid: dict[str, Node] = {}

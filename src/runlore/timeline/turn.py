@@ -12,7 +12,10 @@ from .prompt import is_prompt
 
 
 class Turn(msgspec.Struct, frozen=True):
-    """A prompt and what followed until the next one. What came before the first prompt is a turn without one."""
+    """A prompt and what followed until the next one.
+
+    What came before the first prompt is a turn without one.
+    """
 
     prompt: SessionEvent | None
     events: list[SessionEvent]
@@ -20,7 +23,10 @@ class Turn(msgspec.Struct, frozen=True):
 
 
 def turns(events: Iterable[SessionEvent]) -> list[Turn]:
-    """Return all events in turns, by seq. Rewound turns are included: pass `active(events)` to leave them out."""
+    """Return all events in turns, by seq.
+
+    Rewound turns are included: pass `active(events)` to leave them out.
+    """
     result: list[Turn] = []
     for event in in_order(events):
         if is_prompt(event):
