@@ -21,11 +21,12 @@
         ├── IllegalTransition          a status cannot follow the one before
         └── CheckpointError            a checkpoint is missing or damaged
 
-The query language adds QueryError, the MCP server BadArguments and BadCursor, all below RunloreError.
+The query language adds QueryError, the MCP server BadArguments and BadCursor. All derive directly
+from RunloreError.
 
-A message says in one line what failed, on what, and what to do; the command line prints it unchanged.
-Programs use `code`, which does not change with the words, and `hint`, the next thing to try. An error
-may have a hint of its own.
+A message says in one line what failed, on what, and what to do; the command line prints it
+unchanged. Programs use `code`, which does not change with the words, and `hint`, the next thing to
+try. An error may have a hint of its own.
 """
 
 
