@@ -20,7 +20,7 @@ from runlore.model import SessionEvent, Tests
 from tests.digest.sessions import UID, session
 
 
-def seen(called: str, came_back: str, **fields: Any) -> list[ErrorSummary]:
+def errors_of(called: str, came_back: str, **fields: Any) -> list[ErrorSummary]:
     return errors(*session((called, came_back, fields)))
 
 
@@ -148,7 +148,7 @@ def test_different_errors_are_not_merged(one: str, other: str) -> None:
 
 def test_a_command_that_failed_without_a_word_is_known_by_its_code() -> None:
     said = "Command: npx tsc\nDirectory: (root)\nOutput: (empty)\nError: (none)\nExit Code: 1\nSignal: (none)\nProcess Group PGID: 25204"
-    [error] = seen("npx tsc", said, exit_code=1, is_error=True)
+    [error] = errors_of("npx tsc", said, exit_code=1, is_error=True)
     assert error.signature.template == "exit code 1 from tsc"
 
 
@@ -172,7 +172,7 @@ def test_a_command_that_failed_without_a_word_is_known_by_its_code() -> None:
     ],
 )
 def test_what_merely_looks_like_an_error_is_none(called: str, came_back: str, fields: dict[str, Any]) -> None:
-    assert seen(called, came_back, **fields) == []
+    assert errors_of(called, came_back, **fields) == []
 
 
 @pytest.mark.parametrize(
@@ -203,7 +203,7 @@ def test_what_merely_looks_like_an_error_is_none(called: str, came_back: str, fi
     ],
 )
 def test_an_error_is_found_wherever_it_was_reported(called: str, came_back: str, fields: dict[str, Any], line: str) -> None:
-    (found,) = seen(called, came_back, **fields)
+    (found,) = errors_of(called, came_back, **fields)
     assert found.signature.template.startswith(line)
 
 
@@ -248,7 +248,7 @@ def test_an_error_without_a_call_counts() -> None:
 
 
 def test_values_survive_saving() -> None:
-    (found,) = seen("make", "error: it broke", exit_code=2)
+    (found,) = errors_of("make", "error: it broke", exit_code=2)
     assert msgspec.json.decode(msgspec.json.encode(found), type=ErrorSummary) == found
 
 
