@@ -26,7 +26,7 @@ from mcp.types import CallToolResult
 from runlore import adapters, config, lending, mcp_server, pipeline, query
 from runlore._text import clean
 from runlore.budget import tokens, tokens_of
-from runlore.digest._told import told_in
+from runlore.digest.requested_lessons import find_requested_lessons
 from runlore.lending import Stores
 from runlore.lessons import Lesson
 from runlore.lessons.shelf import Shelf
@@ -372,7 +372,7 @@ def test_which_lessons_a_session_was_told_stands_in_the_answer_in_either_form(st
     for n, form in enumerate(forms):
         asked = SessionEvent(session_uid="toy:1", seq=0, kind="tool_call", tool="mcp__runlore__lessons", call_id="1")
         given = SessionEvent(session_uid="toy:1", seq=1, kind="tool_result", call_id="1")
-        assert [one.lesson for one in told_in([asked, given], {1: form})] == ["abc", "there"], n
+        assert [one.lesson for one in find_requested_lessons([asked, given], {1: form})] == ["abc", "there"], n
 
 
 def test_what_an_agent_proposes_is_never_approved_by_it(stores: Stores) -> None:

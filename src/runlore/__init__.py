@@ -47,8 +47,8 @@ if TYPE_CHECKING:
     from .store import Filter, SessionLine, Store, open_store
     from .timeline import (
         Branch,
+        ContextEvent,
         Node,
-        Seen,
         ToolCall,
         Turn,
         abandoned,
@@ -56,9 +56,9 @@ if TYPE_CHECKING:
         branches,
         cost_of,
         is_prompt,
+        model_context,
         nest,
         pairs,
-        seen_by_model,
         turns,
         walk,
     )  # fmt: skip
@@ -74,7 +74,7 @@ _HOMES = {
     "model": "SCHEMA_VERSION Call Cost LogRecord Session SessionEvent Tests Usage is_evictable make_uid",
     "pipeline": "Progress Report sync",
     "store": "Filter SessionLine Store open_store",
-    "timeline": "Branch Node Seen ToolCall Turn abandoned active branches cost_of is_prompt nest pairs seen_by_model turns walk",
+    "timeline": "Branch ContextEvent Node ToolCall Turn abandoned active branches cost_of is_prompt model_context nest pairs turns walk",
 }
 
 __all__ = [
@@ -88,6 +88,7 @@ __all__ = [
     "Config",
     "ConfigError",
     "Conflict",
+    "ContextEvent",
     "Conversation",
     "Cost",
     "Facts",
@@ -110,7 +111,6 @@ __all__ = [
     "Report",
     "RunloreError",
     "SCHEMA_VERSION",
-    "Seen",
     "Session",
     "SessionBusy",
     "SessionEvent",
@@ -137,10 +137,10 @@ __all__ = [
     "is_prompt",
     "load_config",
     "make_uid",
+    "model_context",
     "nest",
     "open_store",
     "pairs",
-    "seen_by_model",
     "should_compact",
     "sync",
     "turns",

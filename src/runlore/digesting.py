@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from ._findings import DIGEST_VERSION
 from .config import Config, Quality
 from .errors import NotFound, StoreLost
-from .model import Digest
+from .model import DIGEST_VERSION, Digest
 from .store import Store, open_store
 from .tasks import start_workers
 from .timeline import PAUSE

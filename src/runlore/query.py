@@ -23,7 +23,7 @@ from .model import BLOCK, Session, SessionEvent, format_time
 from .naming import HANDLE, handle, names
 from .places import Places
 from .store import FORGOTTEN, Filter, SessionLine, SourceState, Store
-from .timeline import Branch, Seen, ToolCall, branches, pairs, seen_by_model
+from .timeline import Branch, ContextEvent, ToolCall, branches, model_context, pairs
 
 CHOICE, TITLE = 4, 40
 """Of the sessions that a name may mean, so many are told, with so much of their titles."""
@@ -173,11 +173,11 @@ def has_left(store: Store, uid: str, seq: int) -> bool:
     return digest is not None and (digest.before or digest).knows(seq)
 
 
-def context_at(store: Store, uid: str, seq: int) -> list[tuple[Seen, str]]:
+def context_at(store: Store, uid: str, seq: int) -> list[tuple[ContextEvent, str]]:
     """What the model saw when event `seq` had happened, each with its body. Raises NotFound."""
     event_at(store, uid, seq)
     bodies = store.bodies(uid, 0, seq)
-    return [(seen, bodies.get(seen.event.seq, "")) for seen in seen_by_model(store.events(uid, 0, seq), seq)]
+    return [(seen, bodies.get(seen.event.seq, "")) for seen in model_context(store.events(uid, 0, seq), seq)]
 
 
 def raw_records(store: Store, uid: str, seq: int | None = None) -> Iterator[bytes]:

@@ -12,11 +12,10 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from ._findings import SHOWN_FROM, Fix, Signature, Step, Trend
 from .digest.errors import signature, signature_of_line
-from .digest.families import telling_words
+from .digest.families import identifying_words
 from .errors import RunloreError
-from .model import Digest, format_time
+from .model import MIN_SHOWN_CONFIDENCE, Digest, Fix, Signature, Step, Trend, format_time
 from .store import Filter, Store
 from .store.digests import SessionError
 
@@ -159,7 +158,7 @@ def one(store: Store, fingerprint: str, now: datetime) -> tuple[Recurring, list[
 
 # ── what fixed it ────────────────────────────────────────────────────────────────────────────────────────────────────
 def _fixes(store: Store, rows: Sequence[SessionError]) -> list[KnownFix]:
-    known = [row for row in rows if row.how is not None and row.confidence >= SHOWN_FROM]
+    known = [row for row in rows if row.how is not None and row.confidence >= MIN_SHOWN_CONFIDENCE]
     known.sort(key=lambda row: (row.confidence, row.last_at or ""), reverse=True)
     found: list[KnownFix] = []
     told: set[str] = set()
@@ -239,11 +238,11 @@ def _signatures(text: str) -> dict[str, Signature]:
 def _nearest(store: Store, asked: Signature, limit: int) -> dict[str, float]:
     """The fingerprints whose templates have most of the telling words in common, with how much that is: the share of both that they
     share. Of those that are as near the one of more sessions is first; errors of different names are never near."""
-    mine = telling_words(asked.template)
+    mine = identifying_words(asked.template)
     near = []
     for fingerprint, _, name, template, sessions in store.templates():
         if name == asked.name and mine:
-            words = telling_words(template)
+            words = identifying_words(template)
             near.append((2 * len(mine & words) / (len(mine) + len(words)), sessions, fingerprint))
     near.sort(reverse=True)
     return {fingerprint: likeness for likeness, _, fingerprint in near[:limit] if likeness >= LIKE}

@@ -21,7 +21,7 @@ from runlore.adapters import Normalized, Source, get
 from runlore.model import Session
 from runlore.store import Store, open_store
 from runlore.testing import derive
-from runlore.timeline import seen_by_model
+from runlore.timeline import model_context
 from tests.adapters import corpus
 
 ADAPTER = get("crush")
@@ -241,7 +241,7 @@ def test_messages_that_were_deleted_stay_and_say_so(root: Path, live: apsw.Conne
 def test_a_summary_stands_for_what_came_before_it(store: Store) -> None:
     sync(store, FIXTURES / "basic/root")
     events = list(store.events(f"crush:{MAIN}"))
-    seen = [found.event.summary for found in seen_by_model(events, events[-1].seq)]
+    seen = [found.event.summary for found in model_context(events, events[-1].seq)]
     assert seen == ["The cart was half repaired.", "And now?", "[https://example.com/a.png]", "All done"]
 
 

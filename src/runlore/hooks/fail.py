@@ -8,13 +8,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from .. import recurring
-from .._findings import how_said
 from .._git import git_remote
 from .._text import OWN
 from ..config import home_folder
 from ..digest.errors import signature
 from ..lessons import deliver
 from ..mine._words import head
+from ..model import describe_how
 from ..store import open_store
 from ._common import NAME, lessons_of, plain, store_path
 
@@ -71,7 +71,7 @@ def fix_of(agent: str, session: str, cwd: str, fingerprint: str) -> str | None:
     step = deliver.quoted(best.steps[0].summary, FIX)
     change = f"; its change: {deliver.quoted(best.diff, FIX)}" if best.diff else ""
     met = "1 earlier session" if known[0].sessions == 1 else f"{known[0].sessions} earlier sessions"
-    where = f"in {plain(best.uid, NAME)}#{best.seq} it was gone after this {how_said(best.how)}"
+    where = f"in {plain(best.uid, NAME)}#{best.seq} it was gone after this {describe_how(best.how)}"
     line = f"{OWN} this error was met in {met}; {where}: {step}{change}. `runlore fix` knows more."
     deliver.note(Path(home_folder()), line, now, agent=agent, session=session, repo=repo or "", fingerprint=fingerprint)
     return line

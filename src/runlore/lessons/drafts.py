@@ -14,11 +14,11 @@ from typing import Any
 
 import msgspec
 
-from .._findings import ErrorSeen, Fix
 from .._text import clean, one_line
 from ..mine import Case
 from ..mine._cluster import Pattern
 from ..mine._words import head, place
+from ..model import ErrorSummary, Fix
 from . import EVIDENCE, Lesson
 from .rank import wilson
 
@@ -261,12 +261,12 @@ def _counted(same: Sequence[End], ends: Iterable[End]) -> dict[str, Any]:
     }
 
 
-def _says_what(fix: Fix, error: ErrorSeen) -> bool:
+def _says_what(fix: Fix, error: ErrorSummary) -> bool:
     """Whether a fix tells what to do. Trying again does not, nor does another call of a tool whose words are not kept."""
     return fix.is_shown and fix.how != "retry" and (fix.how != "changed" or error.action == "shell")
 
 
-def key_of(fix: Fix, error: ErrorSeen) -> str:
+def key_of(fix: Fix, error: ErrorSummary) -> str:
     """What a fix comes down to. A command is the same whatever it is done to; a call that was made differently in what was different, if
     that is a word or a flag, and else only in the same words."""
     step = fix.steps[0]

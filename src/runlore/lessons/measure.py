@@ -13,14 +13,13 @@ from typing import Literal
 
 import msgspec
 
-from .._findings import Ran
 from ..mine import Case
 from ..mine._cluster import SIMILAR, alike
 from ..mine._words import head
 from ..mine.correction import words_of
 from ..mine.infrastructure import OVERHEAD
 from ..mine.retry_storm import FROM as STORM
-from ..model import format_time, parse_time
+from ..model import CommandRun, format_time, parse_time
 from . import Lesson
 from .compare import Mean, Share, Values, mean, share
 from .tellings import Telling, Way
@@ -202,7 +201,7 @@ def stayed(lesson: Lesson, case: Case) -> bool:
     return not any(fix.fingerprint == lesson.fingerprint and fix.fixed_seq is not None for fix in case.digest.fixes)
 
 
-def _failing(lesson: Lesson, case: Case) -> list[Ran]:
+def _failing(lesson: Lesson, case: Case) -> list[CommandRun]:
     return [ran for ran in case.digest.commands if ran.failed and head(ran.command) == lesson.about]
 
 

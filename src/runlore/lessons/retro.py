@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from .._findings import Trend, how_said
 from .._text import one_line
 from ..mine import Case
 from ..mine._cluster import Pattern
 from ..mine.patterns import FEWEST_SESSIONS, find
+from ..model import Trend, describe_how
 from . import Lesson
 from .drafts import ERRORS
 from .measure import Snapshot, snapshot
@@ -221,7 +221,7 @@ def _ended(pattern: Pattern, repo: str, by_uid: Mapping[str, Case]) -> str:
     if not fixes:
         return ""
     (_, _, _, ref), fix = max(fixes, key=lambda one: one[0])
-    return f"in {ref} it was over after this {how_said(fix.steps[0].how)}: {one_line(fix.steps[0].summary)[:LONGEST]}"
+    return f"in {ref} it was over after this {describe_how(fix.steps[0].how)}: {one_line(fix.steps[0].summary)[:LONGEST]}"
 
 
 def _is_about(lesson: Lesson, pattern: Pattern) -> bool:

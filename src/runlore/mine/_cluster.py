@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from .._findings import Trend
+from ..model import Trend
 from . import Case, Polarity, Signal
 
 SIMILAR = 0.6

@@ -10,8 +10,7 @@ from itertools import groupby
 
 import msgspec
 
-from .._findings import Tested
-from ..model import BLOCK, Digest, format_time
+from ..model import BLOCK, Digest, TestRun, format_time
 from ..timeline import Tally
 from ._sql_digests import HAS_MORE
 from ._sql_forget import Forgetter
@@ -230,5 +229,5 @@ def cited_in(digest: Digest) -> dict[int, str]:
     return found
 
 
-def _counts(run: Tested) -> str:
+def _counts(run: TestRun) -> str:
     return ", ".join(f"{count} {word}" for word in ("passed", "failed", "skipped") if (count := getattr(run, word)) is not None)

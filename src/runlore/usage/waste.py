@@ -10,7 +10,7 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
-from ..digest.dead_ends import dead_ends, joined
+from ..digest.dead_ends import dead_ends, join_dead_ends
 from ..model import Call, Session
 from ..store import CallFilter, Store
 from ..store.asked import ABANDONED, FAILED, RETRIED, UNPLACED, WASTED
@@ -66,7 +66,9 @@ def dead_ends_now(store: Store, session: Session) -> dict[str, tuple[int, ...]]:
     if kept is None:
         return dead_ends(store.outline(uid), retries)
     before = kept.before or kept
-    return joined(dead_ends_of(before), dead_ends((event for event in store.timeline(uid)[0] if not before.knows(event.seq)), retries))
+    return join_dead_ends(
+        dead_ends_of(before), dead_ends((event for event in store.timeline(uid)[0] if not before.knows(event.seq)), retries)
+    )
 
 
 def _is_chosen(call: Call, session: Session, chosen: CallFilter) -> bool:

@@ -1,7 +1,7 @@
-"""The forms in which programs tell of errors, most telling first: `FORMS`, at the end.
+"""The forms in which programs report errors, most specific first: `FORMS`, at the end.
 
-A form looks at a line, and at its neighbours where it must, and gives what identifies the error. It knows programs, never an agent.
-Lines are short and every repeat is bounded.
+A form looks at a line, and at its neighbours if necessary, and returns what identifies the error.
+It knows programs, never an agent. Lines are short and every repeat is bounded.
 """
 
 from __future__ import annotations
@@ -11,22 +11,22 @@ from collections.abc import Callable
 
 import msgspec
 
-from ._clean import finder
+from .text import build_finder
 
-Form = Callable[[list[str], int], "Line | None"]
+Form = Callable[[list[str], int], "ErrorLine | None"]
 
 
-class Line(msgspec.Struct, frozen=True, gc=False):
-    """A line that tells of an error. `message` is what identifies it, `text` what is shown."""
+class ErrorLine(msgspec.Struct, frozen=True, gc=False):
+    """A line that reports an error. `message` identifies it, `text` is shown."""
 
     kind: str
     """As in `Signature`."""
     message: str
     text: str
     name: str = ""
-    """The exception, or the code, that the message must never be confused without."""
+    """The exception or the code. Messages with different names are different errors."""
     is_strong: bool = False
-    """Whether the form alone proves an error, whatever the status says."""
+    """True if the form alone proves an error, whatever the status is."""
 
 
 _WORDY = re.compile(r"[^\W\d_]{2}")
@@ -40,8 +40,11 @@ _BORDER = re.compile(r"\s*[|+][\s|+-]*")
 FRAME = '  File "'
 
 
-def python(lines: list[str]) -> Line | None:
-    """The exception below the last frame that has one; of a chain that is the last."""
+def find_python_exception(lines: list[str]) -> ErrorLine | None:
+    """Return the exception below the last frame that has one.
+
+    In a chain that is the last exception.
+    """
     for n in range(len(lines) - 1, -1, -1):
         if FRAME not in lines[n][:40]:
             continue
@@ -51,22 +54,23 @@ def python(lines: list[str]) -> Line | None:
                 continue
             raised = _RAISED.match(line)
             if raised and _EXCEPTION_NAME.match(raised[1]):
-                return _exception(raised[1], raised[2] or _continued(lines, m), line)
+                return _exception(raised[1], raised[2] or _next_line(lines, m), line)
             break
     return None
 
 
-def _continued(lines: list[str], n: int) -> str:
-    """An exception without a message on its line often has it on the next."""
+def _next_line(lines: list[str], n: int) -> str:
+    """Return the next line if it holds the message of an exception that has none on its line."""
     following = lines[n + 1] if n + 1 < len(lines) and lines[n].endswith(":") else ""
     return following.strip()
 
 
-def _exception(name: str, message: str, text: str) -> Line:
-    return Line("exception", f"{name}: {message}" if message else name, text.strip(), name, is_strong=True)
+def _exception(name: str, message: str, text: str) -> ErrorLine:
+    return ErrorLine("exception", f"{name}: {message}" if message else name, text.strip(), name, is_strong=True)
 
 
-# Tests. An exception is the same with and without a test runner; a failed assertion is told from others by the test.
+# Tests. An exception is the same with and without a test runner; failed assertions differ by their
+# test.
 
 _ASSERTIONS = frozenset({"AssertionError", "Failed", "AssertionFailedError", "ComparisonFailure", "ExpectationNotMetError", "TestFailure"})
 _TEST_NAMES = tuple(
@@ -89,29 +93,32 @@ _TEST_NAMES = tuple(
     )
 )
 _TEST_BEGINS = frozenset("FE_-t(●nr✗✕✖")
-"""How those of them begin that have neither `.py::` nor `ERROR` in them."""
+"""The first characters of those lines that contain neither `.py::` nor `ERROR`."""
 _FOLDERS = re.compile(r"\S*/(?=[\w.-]+\.\w+)")
 
 
-def _test(lines: list[str], n: int) -> Line | None:
+def _test(lines: list[str], n: int) -> ErrorLine | None:
     line = _PREFIX.sub("", lines[n], count=1) if lines[n].startswith("[") else lines[n]
-    # Most lines are passed by at a glance: a log may name things with `::` in every one of them.
+    # This rules out most lines: a log may have `::` in every one of them.
     if line.lstrip()[:1] not in _TEST_BEGINS and ".py::" not in line and "ERROR" not in line:
         return None
     for word, pattern in _TEST_NAMES:
         if word in line and (found := pattern.match(line)):
             name = _FOLDERS.sub("", found[1]) if "/" in found[1] else found[1]
-            return Line("test", f"failed test: {name}", line.strip(), is_strong=True)
+            return ErrorLine("test", f"failed test: {name}", line.strip(), is_strong=True)
     return None
 
 
-def with_test(line: Line, lines: list[str]) -> Line:
-    """A failed assertion says little without its test: which test that is stands near the end."""
+def add_test_name(line: ErrorLine, lines: list[str]) -> ErrorLine:
+    """Add the name of the test to a failed assertion, which says little without it.
+
+    The name is near the end.
+    """
     if line.name.rpartition(".")[2] not in _ASSERTIONS:
         return line
     for n in range(len(lines) - 1, -1, -1):
         if (test := _test(lines, n)) is not None:
-            return Line("test", test.message, f"{line.text} ({test.message.removeprefix('failed test: ')})", line.name, is_strong=True)
+            return ErrorLine("test", test.message, f"{line.text} ({test.message.removeprefix('failed test: ')})", line.name, is_strong=True)
     return line
 
 
@@ -126,7 +133,7 @@ _THROWN = re.compile(
     r"|Error)(?: \[(\w{1,60})\])?(?:: ?(.*))?\Z"
 )
 _THROWABLE = re.compile(r"(?:Error|Exception|Fault|Failure|Panic|Interrupt|Exit)(?::| \[|\Z)")
-"""How its name ends: a quick look that saves a slow one."""
+"""The end of an exception's name: a fast check, which saves the slow pattern."""
 _AT = re.compile(r"\s+at\s+\S|\s+\.\.\. \d+ more|\s+from \S+:\d+:in ")
 _RUBY = re.compile(
     r".{1,200}?:\d{1,6}:in [`'].{1,100}?': (.{1,300}) \(((?:[A-Z]\w{0,60}::){0,4}[A-Z]\w{0,60}(?:Error|Exception|Interrupt|Exit)?)\)\Z"
@@ -136,14 +143,17 @@ _RUST_PANIC = re.compile(r"\s*thread '[^']{0,200}' (?:\(\d+\) )?panicked at (?:'
 _PHP = re.compile(r".{0,40}PHP? ?(?:Fatal|Parse|Recoverable fatal) error: {1,2}(?:Uncaught )?(?:([A-Z]\w{0,60}): )?(.*)")
 
 
-def _pytest_error(lines: list[str], n: int) -> Line | None:
+def _pytest_error(lines: list[str], n: int) -> ErrorLine | None:
     if (found := _PYTEST_E.match(lines[n])) is None or not found[1].endswith(_EXCEPTION_ENDS):
         return None
     return _exception(found[1], found[2] or "", lines[n][1:])
 
 
-def _thrown(lines: list[str], n: int) -> Line | None:
-    """JavaScript, Java, C# and those like them: the exception stands above its frames; of a chain the last cause counts."""
+def _thrown(lines: list[str], n: int) -> ErrorLine | None:
+    """Return an exception of JavaScript, Java, C# and the like, which stands above its frames.
+
+    In a chain the last cause counts.
+    """
     line = lines[n]
     found = _THROWN.match(line) if _THROWABLE.search(line) else None
     if found is None or (found[3] is None and not _is_followed_by_frames(lines, n)):
@@ -162,12 +172,12 @@ def _is_followed_by_frames(lines: list[str], n: int) -> bool:
     return any(_AT.match(line) for line in lines[n + 1 : n + 5])
 
 
-def _ruby(lines: list[str], n: int) -> Line | None:
+def _ruby(lines: list[str], n: int) -> ErrorLine | None:
     found = _RUBY.match(lines[n])
     return _exception(found[2], found[1], lines[n]) if found else None
 
 
-def _panic(lines: list[str], n: int) -> Line | None:
+def _panic(lines: list[str], n: int) -> ErrorLine | None:
     if found := _PANIC.match(lines[n]):
         return _exception("panic", found[1], lines[n])
     if found := _RUST_PANIC.match(lines[n]):
@@ -178,7 +188,7 @@ def _panic(lines: list[str], n: int) -> Line | None:
     return None
 
 
-# Compilers and linters: the first error, without the place. A code is part of its name.
+# Compilers and linters: the first error, without its place. A code is part of its name.
 
 _PLACE = (
     r"(?:\S{0,200}?[\w)\]}.-]\.[A-Za-z]{1,10}|<stdin>|<string>)"
@@ -203,7 +213,7 @@ _LINK = re.compile(
 )
 
 
-def _compile(lines: list[str], n: int) -> Line | None:
+def _compile(lines: list[str], n: int) -> ErrorLine | None:
     line = lines[n]
     has_place = _MAY_BE_PLACE.search(line) is not None
     for number, (word, pattern) in enumerate(_COMPILE):
@@ -211,25 +221,28 @@ def _compile(lines: list[str], n: int) -> Line | None:
             code, message = found[1] or "", found[2].strip(" ━─═")
             if number == len(_COMPILE) - 1 and not _is_of_compiler(lines, n):
                 return None
-            return Line("compile", f"{code} {message}".strip(), line.strip(), code, is_strong=number < 3)
+            return ErrorLine("compile", f"{code} {message}".strip(), line.strip(), code, is_strong=number < 3)
     if ("ymbol" in line or "undefined ref" in line or "multiple def" in line) and (found := _LINK.match(line)):
-        return Line("compile", f"{found[1]} {found[2]}".strip(), line.strip(), is_strong=True)
+        return ErrorLine("compile", f"{found[1]} {found[2]}".strip(), line.strip(), is_strong=True)
     return None
 
 
 _LINTED = re.compile(rf"(?:{_PLACE}: )?([A-Z]{{1,6}}\d{{2,5}}):? (?:\[\*\] )?(.{{5,}})")
 
 
-def _linted(lines: list[str], n: int) -> Line | None:
-    """`file.py:1:2: F401 …`, or the code and its text above an arrow to the place."""
+def _linted(lines: list[str], n: int) -> ErrorLine | None:
+    """Return a finding like `file.py:1:2: F401 …`, or a code with an arrow to its place below."""
     line = lines[n - 1] if n and lines[n].lstrip().startswith("--> ") else lines[n]
     found = _LINTED.match(line)
-    return Line("compile", f"{found[1]} {found[2]}", line.strip(), found[1]) if found else None
+    return ErrorLine("compile", f"{found[1]} {found[2]}", line.strip(), found[1]) if found else None
 
 
 def _is_of_compiler(lines: list[str], n: int) -> bool:
-    """`file.go:1:2: undefined: x` says nowhere that it is an error, and neither do the matches of a search: it stands near the top, below
-    a `# package` or beside its like, and the text is a sentence about code."""
+    """Return True for a compiler's line that does not call itself an error.
+
+    It looks like `file.go:1:2: undefined: x`, and so do the matches of a search. It must follow a
+    `# package` line, or be a sentence about code.
+    """
     above = lines[n - 1] if n else ""
     return above.startswith(("# ", "vet: ")) or bool(_ABOUT_CODE.search(lines[n]))
 
@@ -281,7 +294,7 @@ _OPERAND = re.compile(
     r"|Directory not empty)(?: \(os error \d{1,5}\))?\.?)\Z",
     re.IGNORECASE,
 )
-"""What a program was given is a path here, even when it does not look like one."""
+"""The operand of such a message is a path, even if it does not look like one."""
 _OPERAND_LAST = re.compile(
     r"((?:[\w.+-]{1,40}: ?(?:\d{1,6}: ?)?)?(?:no such file or directory|permission denied|no matches found|not a directory"
     r"|is a directory):) .{1,250}\Z",
@@ -294,22 +307,22 @@ _SIGNALLED = re.compile(
 _SIGNAL_NAMES = ("Killed", "egmentation", "Abort", "Bus error", "Illegal", "Terminated", "Floating", "breakpoint")
 
 
-def _missing_command(lines: list[str], n: int) -> Line | None:
-    """However the shell says it, it is one error for each command."""
+def _missing_command(lines: list[str], n: int) -> ErrorLine | None:
+    """Return one error for each missing command, in whichever words the shell reports it."""
     line = lines[n]
-    said = _said_by_shell(line)
-    found = _SHELL_NOT_FOUND.match(said) if said else None
+    message = _strip_shell_prefix(line)
+    found = _SHELL_NOT_FOUND.match(message) if message else None
     for word, pattern in _NOT_FOUND if found is None else ():
         if word in line and (found := pattern.search(line)):
             break
     if found is None:
         return None
     command = found[1].strip("'\"`").replace("\\", "/").rpartition("/")[2] or found[1]
-    return Line("shell", f"command not found: {command}", line.strip(), command, is_strong=True)
+    return ErrorLine("shell", f"command not found: {command}", line.strip(), command, is_strong=True)
 
 
-def _said_by_shell(line: str) -> str | None:
-    """What follows `bash: line 1: `, `zsh:1: ` or the like; None for a line that is no shell's."""
+def _strip_shell_prefix(line: str) -> str | None:
+    """Return what follows `bash: line 1: ` or the like; None for a line that no shell printed."""
     at = line.find("(eval):")
     end = at + 6 if at >= 0 else line.find("sh:") + 2
     if end < 2 or end > 80:
@@ -319,29 +332,29 @@ def _said_by_shell(line: str) -> str | None:
     return line[place.end() :] if place and (name in _SHELLS or name.endswith((".sh", ".bash", ".zsh"))) else None
 
 
-def _shell(lines: list[str], n: int) -> Line | None:
+def _shell(lines: list[str], n: int) -> ErrorLine | None:
     line = lines[n]
-    by_shell = _said_by_shell(line)
-    said = by_shell or line.strip()
-    if operand := _OPERAND.match(said):
-        said = f"{operand[1] or ''}{operand[2] or ''}<path>{operand[4]}"
-    elif operand := _OPERAND_LAST.match(said):
-        said = operand[1] + " <path>"
-    if (by_shell and len(by_shell) > 3) or operand or _PROGRAM_SAYS.match(said):
-        return Line("shell", said, line.strip(), is_strong=True)
+    by_shell = _strip_shell_prefix(line)
+    message = by_shell or line.strip()
+    if operand := _OPERAND.match(message):
+        message = f"{operand[1] or ''}{operand[2] or ''}<path>{operand[4]}"
+    elif operand := _OPERAND_LAST.match(message):
+        message = operand[1] + " <path>"
+    if (by_shell and len(by_shell) > 3) or operand or _PROGRAM_SAYS.match(message):
+        return ErrorLine("shell", message, line.strip(), is_strong=True)
     if any(name in line for name in _SIGNAL_NAMES) and (found := _SIGNALLED.match(line)):
-        return Line("shell", found[1], line.strip())
+        return ErrorLine("shell", found[1], line.strip())
     return None
 
 
-# Git, web services, what tools say, and the rest
+# Git, web services, messages of tools, and the rest
 
 _GIT = re.compile(
     r"\s?!? ?\[(?:remote )?rejected\]\s{1,20}(?:\S{1,200} -> \S{1,200} )?(\(.{3,200}\))|(CONFLICT \([\w/ ]{3,40}\)): |(fatal: .{3,})"
     r"|(error: could not apply) |(?:remote: )?(error: (?:GH\d|pathspec|Your local|could not (?!compile)|cannot|The following|You have"
     r"|Pulling|src refspec|Signing).{3,})"
 )
-_speaks_http = finder(
+_speaks_http = build_finder(
     [
         r"(?i)\bHTTP(?:/[\d.]{1,3})?[ :]{1,2}(?:error |status )?[45]\d\d\b|\bstatus(?: code)?[ :=]{1,3}[45]\d\d\b"
         r"|\bapi error[ :(]{1,3}[45]\d\d\b",
@@ -352,7 +365,7 @@ _speaks_http = finder(
 )
 _SAYS_ERROR = re.compile(
     r"(?i)(?:\s{0,4}(?:[✗✕✖×❌] )?(?:\[?[\w@./:-]{1,60}[\]:] ){0,2}(?:\w{1,30} )?\[?(?:fatal|error|err!|exception)\b[\]:! ]"
-    r"|\S{1,60}: \*\*\* |\s{0,4}[✗✕✖×❌] )(?P<said>.{2,})"
+    r"|\S{1,60}: \*\*\* |\s{0,4}[✗✕✖×❌] )(?P<message>.{2,})"
 )
 _WRAPPER_WORDS = (
     "exited with code", "exited with status", "exited with error", "command failed", "elifecycle", "some errors were emitted",
@@ -378,7 +391,7 @@ _ERROR_WORDS = (
 
 
 def _is_wrapper(low: str) -> bool:
-    """Whether a line only tells that something inside has failed."""
+    """Return True for a line that only reports that something inside has failed."""
     for word in _WRAPPER_WORDS:
         if word in low:
             return True
@@ -393,38 +406,40 @@ def _has_error_word(low: str) -> bool:
     return False
 
 
-def _git(lines: list[str], n: int) -> Line | None:
+def _git(lines: list[str], n: int) -> ErrorLine | None:
     found = _GIT.match(lines[n])
     if found is None:
         return None
     rejected, conflict, fatal, unapplied, error = found.groups()
     if rejected:
-        return Line("git", f"push rejected {rejected}", lines[n].strip(), is_strong=True)
+        return ErrorLine("git", f"push rejected {rejected}", lines[n].strip(), is_strong=True)
     if conflict:
-        return Line("git", conflict, lines[n].strip(), is_strong=True)
-    return Line("git", fatal or unapplied or error, lines[n].strip(), is_strong=True)
+        return ErrorLine("git", conflict, lines[n].strip(), is_strong=True)
+    return ErrorLine("git", fatal or unapplied or error, lines[n].strip(), is_strong=True)
 
 
-def _http(lines: list[str], n: int) -> Line | None:
-    return Line("http", bare(lines[n]), lines[n].strip()) if len(lines) < 60 and _speaks_http(lines[n][:200]) else None
+def _http(lines: list[str], n: int) -> ErrorLine | None:
+    return ErrorLine("http", strip_prefix(lines[n]), lines[n].strip()) if len(lines) < 60 and _speaks_http(lines[n][:200]) else None
 
 
-def _says_error(lines: list[str], n: int) -> Line | None:
+def _says_error(lines: list[str], n: int) -> ErrorLine | None:
     line = lines[n]
     found = _SAYS_ERROR.match(line)
-    if found is None or not _WORDY.search(found["said"]) or _is_wrapper(line.lower()):
+    if found is None or not _WORDY.search(found["message"]) or _is_wrapper(line.lower()):
         return None
-    return Line("message", bare(line), line.strip())
+    return ErrorLine("message", strip_prefix(line), line.strip())
 
 
-def _error_word(lines: list[str], n: int) -> Line | None:
+def _error_word(lines: list[str], n: int) -> ErrorLine | None:
     line = lines[n]
     low = line.lower()
-    return None if len(line) > 300 or not _has_error_word(low) or _is_wrapper(low) else Line("message", bare(line), line.strip())
+    return (
+        None if len(line) > 300 or not _has_error_word(low) or _is_wrapper(low) else ErrorLine("message", strip_prefix(line), line.strip())
+    )
 
 
-def _wrapper(lines: list[str], n: int) -> Line | None:
-    return Line("message", bare(lines[n]), lines[n].strip()) if _is_wrapper(lines[n].lower()) else None
+def _wrapper(lines: list[str], n: int) -> ErrorLine | None:
+    return ErrorLine("message", strip_prefix(lines[n]), lines[n].strip()) if _is_wrapper(lines[n].lower()) else None
 
 
 _PREFIX = re.compile(
@@ -432,8 +447,8 @@ _PREFIX = re.compile(
 )
 
 
-def bare(line: str) -> str:
-    """A line without the marks, times and places that may stand in front of what it says."""
+def strip_prefix(line: str) -> str:
+    """Return a line without the marks, times and places that may stand before its message."""
     line = line.strip()
     if '\\"' in line:  # JSON within a text
         line = line.replace("\\n", " ").replace("\\", "")
@@ -474,10 +489,11 @@ FORMS: tuple[tuple[tuple[str, ...], Form], ...] = (
     (_ERROR_WORDS, _error_word),
     (("error", "fail", "exited", "information"), _wrapper),
 )  # fmt: skip
-"""Most telling first, each with the words (in lower case) of which one must be there; of the same form the first line counts."""
+"""Most specific first, each with the words (in lower case) of which one must be there. Of the same
+form the first line counts."""
 
 PROVING = frozenset({_pytest_error, _panic, _thrown, _ruby, _missing_command, _compile, _test, _git, _shell})
-"""Forms of which a line may be strong."""
+"""The forms of which a line may be strong."""
 
 PROOF = "|".join(
     (
@@ -496,8 +512,9 @@ PROOF = "|".join(
         r"|bad substitution|argument list too long|broken pipe)",
     )
 )
-"""What a text has, as a pattern of RE2, in which one of these finds a strong line: more than their words, which nearly every log has, and
-less than they ask for. A new way to be strong is to be told here too."""
+"""An RE2 pattern that every text with a strong line matches. It is narrower than the words of the
+forms, which nearly every log has, and wider than the forms themselves. A new strong form must be
+added here."""
 
 LAST_COUNTS = frozenset({_pytest_error, _test})
-"""Forms of which the last line counts, and not the first: a test runner sums up at its end."""
+"""The forms of which the last line counts and not the first: a test runner sums up at its end."""

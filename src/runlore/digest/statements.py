@@ -1,8 +1,9 @@
-"""What people said: what they asked for first, and where they had to reject or redirect what was done.
+"""What people wrote: the first request, and where they rejected or redirected what was done.
 
-Only words at the beginning of a message decide, and only whole ones: "no" is a rejection, "now" is not. The words are English ones; who
-stops the agent and then tells it something else is heard in any language. What an agent puts into a prompt by itself is told apart by its
-adapter; templates, commands and greetings are told apart here.
+Only whole words at the beginning of a message decide: "no" is a rejection, "now" is not. The words
+are English; stopping the agent and then writing something else is recognized in any language. Text
+that an agent adds to a prompt by itself is marked by its adapter; templates, commands and greetings
+are recognized here.
 """
 
 from __future__ import annotations
@@ -10,24 +11,24 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from .._findings import Moment
-from ..model import CALL_KINDS, SessionEvent
+from ..model import CALL_KINDS, Moment, SessionEvent
 from ..timeline import is_prompt
-from ._clean import cut
+from .text import truncate
 
-LONGEST_GOAL = 600
-LONGEST_WORDS = 300
-"""Characters kept of what was said."""
-_LOOKED_AT = 4000
-_NAME = 100
-"""Characters that the name of a command in front of a prompt may have, and more."""
-_BEGINNING = 400
-"""Characters of a message that say whether it rejects something."""
+MAX_GOAL_CHARS = 600
+MAX_CORRECTION_CHARS = 300
+_MAX_READ_CHARS = 4000
+"""Characters of a prompt that are looked at."""
+_MAX_COMMAND_CHARS = 100
+"""More characters than the name of a command before a prompt has."""
+_BEGINNING_CHARS = 400
+"""Characters of a message that decide if it rejects something."""
 
 _TAGS = re.compile(r"\A\s*<([a-zA-Z][\w-]{0,60})\b[^>]{0,200}>.{0,4000}?</\1>\s*|\A\s*<[a-zA-Z/][\w -]{0,60}>\s*", re.DOTALL)
 _MARKS = re.compile(r"\[(?:(?:image|pasted text|file|attachment)[^\]\n]{0,80}\]|\[ ## \w{1,40} ## \]\])", re.IGNORECASE)
 _LEAD_IN = re.compile(r"\A\s*[^\n#]{3,60}:\s*\n\s*#{1,3} (?=\S)")
-"""A template's first line, with a document below it that has a title of its own: `Implement the following plan:`."""
+"""The first line of a template above a document with a title of its own: `Implement the following
+plan:`."""
 _COMMAND = re.compile(r"\A/[\w:.-]{1,80}(?=\s|\Z)\s*")
 _GREETING = r"hi|hey|hello|hallo|yo|hola"
 _TALK = (
@@ -35,33 +36,37 @@ _TALK = (
     r"|testing|ping|please"
 )
 _SMALL_TALK = re.compile(
-    # The name of who is greeted is none of the other words: whatever could be read in two ways would be tried in all of them.
+    # A name after a greeting must be none of the other words. Otherwise the pattern would try every
+    # reading.
     rf"(?:(?:(?:{_GREETING})(?: (?!(?:{_GREETING}|{_TALK})\b)\w{{1,12}}\b)?|{_TALK})\b[\s.,!?:)]*)+",
     re.IGNORECASE,
 )
 
 
-def goal_of(prompts: Iterable[SessionEvent], bodies: Mapping[int, str]) -> Moment | None:
-    """The first prompt that asks for something; where none does, the first that says anything."""
-    small: Moment | None = None
+def find_goal(prompts: Iterable[SessionEvent], bodies: Mapping[int, str]) -> Moment | None:
+    """Return the first prompt that asks for something; if none does, the first that is not empty."""
+    small_talk: Moment | None = None
     for event in prompts:
-        text = asked(bodies.get(event.seq) or event.summary or "")
+        text = extract_request(bodies.get(event.seq) or event.summary or "")
         if not text:
             continue
         if not _is_small_talk(text):
-            return Moment(event.seq, cut(text, LONGEST_GOAL))
-        small = small or Moment(event.seq, text)
-    return small
+            return Moment(event.seq, truncate(text, MAX_GOAL_CHARS))
+        small_talk = small_talk or Moment(event.seq, text)
+    return small_talk
 
 
 def _is_small_talk(text: str) -> bool:
-    return len(text) <= LONGEST_GOAL and _SMALL_TALK.fullmatch(text) is not None
+    return len(text) <= MAX_GOAL_CHARS and _SMALL_TALK.fullmatch(text) is not None
 
 
-def asked(text: str, enough: int = LONGEST_GOAL) -> str:
-    """What a prompt says on one line, without what a program put around it: tags, names of pictures, the name of a command. Of a long
-    one at least as many characters as are enough; by itself as many as are ever kept."""
-    text = text[:_LOOKED_AT]
+def extract_request(text: str, enough: int = MAX_GOAL_CHARS) -> str:
+    """Return a prompt on one line, without what a program put around it.
+
+    That is tags, names of pictures, and the name of a command. Of a long prompt at least `enough`
+    characters are returned.
+    """
+    text = text[:_MAX_READ_CHARS]
     if text.lstrip()[:1] == "<":
         for _ in range(4):
             text, before = _without_start(_TAGS, text), text
@@ -70,7 +75,7 @@ def asked(text: str, enough: int = LONGEST_GOAL) -> str:
     text = _without_start(_LEAD_IN, text)
     if "[" in text:
         text = _MARKS.sub(" ", text)
-    text = _line_of(text, enough + _NAME)
+    text = _to_line(text, enough + _MAX_COMMAND_CHARS)
     if text.startswith("!"):
         return ""
     if text.startswith("/"):
@@ -79,9 +84,9 @@ def asked(text: str, enough: int = LONGEST_GOAL) -> str:
     return text
 
 
-def _line_of(text: str, enough: int) -> str:
-    likely = enough * 5 // 4  # With a few blanks more than are kept.
-    if len(text) > likely:  # All of it would take five times as long, for nothing.
+def _to_line(text: str, enough: int) -> str:
+    likely = enough * 5 // 4  # Joining blanks shortens the text a little.
+    if len(text) > likely:  # Splitting all of a long text would be wasted work.
         line = " ".join(text[:likely].split())
         if len(line) > enough:
             return line
@@ -89,9 +94,12 @@ def _line_of(text: str, enough: int) -> str:
 
 
 def _without_start(pattern: re.Pattern[str], text: str) -> str:
-    """What `sub` would give for a pattern of how a text begins, which it would try at each character: a fiftieth of the time."""
-    found = pattern.match(text)
-    return text[found.end() :] if found else text
+    """Return the text without a match at its beginning.
+
+    `sub` would try the pattern at each character.
+    """
+    match = pattern.match(text)
+    return text[match.end() :] if match else text
 
 
 _REJECTS = re.compile(
@@ -118,8 +126,8 @@ _LEAD = re.compile(r"(?:please|hey|ok(?:ay)?|well|so|hmm+|um+|uh+|ah+|oh)[,.! ]+
 
 
 def rejects(text: str) -> bool:
-    """Whether a message begins by rejecting or redirecting what was done."""
-    low = text[:_BEGINNING].lower().replace("\u2019", "'").strip()
+    """Return True if a message begins by rejecting or redirecting what was done."""
+    low = text[:_BEGINNING_CHARS].lower().replace("\u2019", "'").strip()
     if _REJECTS.match(low) or (_may_turn(low) and _TURNS.search(low[:200])):
         return True
     lead = _LEAD.match(low)
@@ -127,7 +135,7 @@ def rejects(text: str) -> bool:
 
 
 def _may_turn(low: str) -> bool:
-    """A quick look that saves a slow one, at nearly all messages."""
+    """Return False for nearly all messages, which saves the slow pattern."""
     return (
         "still" in low or "wrong" in low or "instead of" in low or "not what i" in low or "broke" in low or "forgot" in low
         or "undo" in low or "revert" in low
@@ -135,43 +143,55 @@ def _may_turn(low: str) -> bool:
 
 
 def is_stop(event: SessionEvent) -> bool:
-    """Whether a person stepped in: an interrupt, a refusal, a way back. A command like `/model` begins something of its own, and what is
-    allowed from now on stops nothing."""
+    """Return True if a person stepped in: an interrupt, a refusal, a rewind.
+
+    A command like `/model` begins something of its own, and a permission stops nothing.
+    """
     if event.kind != "human_intervention" or is_prompt(event):
         return False
     return event.call_id is not None or _STOPS.search(f"{event.native} {event.summary}") is not None
 
 
-def corrections_of(events: Iterable[SessionEvent], bodies: Mapping[int, str]) -> list[Moment]:
-    """The prompts that reject or redirect, and those that follow when a person stopped the agent and then told it something else."""
-    found = []
+def find_corrections(events: Iterable[SessionEvent], bodies: Mapping[int, str]) -> list[Moment]:
+    """Return the prompts that reject or redirect what was done.
+
+    A new instruction after a person stopped the agent is one, too.
+    """
+    corrections = []
     has_worked = was_stopped = False
     for event in events:
         kind = event.kind
         if kind == "user_msg":
-            said = (bodies.get(event.seq) or event.summary or "") if has_worked else ""
-            # Nearly all go on with the work, which is told by how they begin.
-            if said and (was_stopped or rejects(asked(said, _BEGINNING))):
-                text = asked(said)
-                if text and not _is_small_talk(text) and ((was_stopped and not _goes_on(text)) or rejects(text)):
-                    found.append(Moment(event.seq, cut(text, LONGEST_WORDS)))
+            if has_worked and (text := _correction(bodies.get(event.seq) or event.summary or "", was_stopped=was_stopped)):
+                corrections.append(Moment(event.seq, truncate(text, MAX_CORRECTION_CHARS)))
             was_stopped = has_worked = False
         elif kind == "human_intervention" and is_stop(event):
             was_stopped = True
         elif not has_worked:
             has_worked = event.role == "assistant" or kind in CALL_KINDS
-    return found
+    return corrections
 
 
-def _goes_on(text: str) -> bool:
-    """Whether an agent that was stopped is only told to go on, or that it did well."""
+def _correction(message: str, *, was_stopped: bool) -> str:
+    """Return a message that corrects the agent, on one line; an empty text if it corrects nothing."""
+    # Nearly all messages continue the work, and their beginning shows it.
+    if not message or not (was_stopped or rejects(extract_request(message, _BEGINNING_CHARS))):
+        return ""
+    text = extract_request(message)
+    if not text or _is_small_talk(text):
+        return ""
+    return text if (was_stopped and not _continues(text)) or rejects(text) else ""
+
+
+def _continues(text: str) -> bool:
+    """Return True if a stopped agent is only asked to continue, or praised."""
     low = text.lower()
-    return _WELL.match(low) is not None or (len(text.split()) < 8 and _ON.search(low) is not None)
+    return _APPROVES.match(low) is not None or (len(text.split()) < 8 and _CONTINUES.search(low) is not None)
 
 
-_WELL = re.compile(
+_APPROVES = re.compile(
     r"(?:please |sorry,? |ok(?:ay)?,? )?(?:continue|go on|carry on|keep going|proceed|resume|yes|yep|sure|thanks|great|perfect|looks good"
     r"|(?:it|that|this) (?:seems to )?works?)\b"
 )
-_ON = re.compile(r"\b(?:continue|go on|carry on|keep going|proceed|resume)\b")
+_CONTINUES = re.compile(r"\b(?:continue|go on|carry on|keep going|proceed|resume)\b")
 _STOPS = re.compile(r"interrupt|abort|cancel|reject|refus|denied|revert|went back|stopp", re.IGNORECASE)

@@ -1,32 +1,38 @@
-"""What a shell command does, as far as its words tell: which programs it runs, on what, and whether it only looks.
+"""What a shell command does, judged by its words: its programs, its targets, if it only reads.
 
-No shell is imitated: quotes and separators are respected, all else is words. Commands are cut at `LONGEST`, here-documents are left out.
+This is no shell: quotes and separators are respected, everything else is words. Commands are cut at
+`MAX_CHARS`, and here-documents are removed.
 """
 
 from __future__ import annotations
 
 import re
 from functools import cached_property, lru_cache
+from itertools import dropwhile
 
-LONGEST = 2000
+MAX_CHARS = 2000
+_MAX_WRAPPERS = 8
 
 
 class Command:
-    """A shell command. `heads` are the programs with their subcommands (`git push`), in their order, without those that only look or
-    prepare; `key` is the same for the same work, however its output was cut or where it was sent.
+    """A parsed shell command.
 
-    Of most commands only the first few questions are asked, so the others are answered when they are: half the time.
+    `heads` are the programs with their subcommands (`git push`), in their order, without those that
+    only read or prepare. `key` is the same for the same work, wherever its output was cut or sent.
+    Most properties are computed on demand, because few commands need them.
     """
 
     def __init__(
-        self, working: list[list[str]], looking: list[list[str]], programs: set[str], separators: list[str], targets: list[str]
+        self, working: list[list[str]], reading: list[list[str]], programs: set[str], separators: list[str], targets: list[str]
     ) -> None:
-        self._main, self._working, self._targets = working or looking, working, targets
+        self._main, self._working, self._targets = working or reading, working, targets
         self.programs = frozenset(programs)
-        self.only_looks = not working and bool(programs)
-        """Nothing is changed or checked, so that a bad end without a message means: nothing there."""
+        self.is_read_only = not working and bool(programs)
+        """Nothing is changed or checked, so that a failure without a message means that nothing was
+        found."""
         self.hides_status = not _HIDING.isdisjoint(separators)
-        """What is reported is the end of the last part, or nobody's: a pipe, a `;`, an `|| true`."""
+        """The reported status may be that of another part: there is a pipe, a `;` or an `||
+        true`."""
 
     @cached_property
     def heads(self) -> tuple[str, ...]:
@@ -38,28 +44,28 @@ class Command:
 
     @cached_property
     def operands(self) -> frozenset[str]:
-        """The words that are not flags, as they are, but for paths, of which the last part counts."""
+        """The words that are not flags. Of a path only the last part counts."""
         return frozenset(_last_part(word) for words in self._main for word in words[1:] if word[:1] not in ("-", ""))
 
     @cached_property
     def files(self) -> frozenset[str]:
-        """Those of the operands that may be files or folders."""
+        """The operands that may be files or folders."""
         return frozenset(word for word in self.operands if _NAME_OF_FILE.match(word))
 
     @cached_property
     def writes(self) -> frozenset[str]:
-        """Files that output was sent to, or that were changed in place."""
+        """The files that output was sent to, or that were changed in place."""
         in_place = frozenset(_last_part(words[-1]) for words in self._working if words[0] in _IN_PLACE)
         return frozenset(map(_last_part, self._targets)) | in_place
 
     @cached_property
     def selects(self) -> tuple[str, ...]:
-        """What of all tests was asked for (`-run TestA`, `-k name`)."""
+        """The tests that were selected (`-run TestA`, `-k name`)."""
         return tuple(words[n + 1] for words in self._main for n, word in enumerate(words[:-1]) if word in _SELECTORS)
 
     @cached_property
     def changes(self) -> bool:
-        """Whether it may have changed something: it is no look, no test, no list and no call for help."""
+        """True if it may have changed something: it does not only read, test, list or ask for help."""
         if any(not _CHECKS.search(_head(words)) for words in self._working):
             return True
         return any(flag in words for words in self._working for flag in _CHANGING_FLAGS)
@@ -71,43 +77,49 @@ class Command:
 
 @lru_cache(maxsize=1024)
 def parse(command: str) -> Command:
-    """Never raises: what cannot be understood is words."""
+    """Parse a command. Never raises: what is not understood is words."""
     parts, separators, targets = _simple_commands(command)
     working: list[list[str]] = []
-    looking: list[list[str]] = []
+    reading: list[list[str]] = []
     programs: set[str] = set()
     for words in parts:
         program = _program(words[0])
         if program in _MAY_WRAP or "=" in words[0] or program.startswith("python"):
-            words = _unwrapped(words)
+            words = _unwrap(words)
             if not words:
                 continue
             program = _program(words[0])
         programs.add(program)
-        if program in _PREPARING:
-            continue
-        is_look = (program in _LOOKING and not (program in ("sed", "awk", "gawk") and any(word.startswith("-i") for word in words))) or (
-            program == "git" and _only_looks_at_git(words)
-        )
-        (looking if is_look else working).append([program, *words[1:]])
-    return Command(working, looking, programs, separators, targets)
+        if program not in _PREPARING:
+            (reading if _only_reads(program, words) else working).append([program, *words[1:]])
+    return Command(working, reading, programs, separators, targets)
 
 
-def seems_to_look(command: str) -> bool:
-    """Whether a command on one line only looks, by its first program alone: for ordering many, at a fiftieth of the time of `parse`."""
+def _only_reads(program: str, words: list[str]) -> bool:
+    if program == "git":
+        return _git_only_reads(words)
+    is_in_place = program in ("sed", "awk", "gawk") and any(word.startswith("-i") for word in words)
+    return program in _READING and not is_in_place
+
+
+def seems_read_only(command: str) -> bool:
+    """Return True if a command on one line seems to only read, by its first program.
+
+    Much faster than `parse`.
+    """
     if command.startswith("cd "):
         command = command.rpartition("&& ")[2]
     program, _, rest = command.partition(" ")
-    return rest.partition(" ")[0] in _GIT_LOOKING if program == "git" else program in _LOOKING
+    return rest.partition(" ")[0] in _GIT_READING if program == "git" else program in _READING
 
 
-def carries(command: Command) -> bool:
-    """Whether it only hands on what was changed before (`git add`, `git commit`)."""
+def only_commits(command: Command) -> bool:
+    """Return True if it only records what was changed before (`git add`, `git commit`)."""
     return all(head in ("git add", "git commit", "git stash") for head in command.heads)
 
 
-def without_plumbing(command: str) -> str:
-    """The text of a command but for what is done with its output."""
+def strip_plumbing(command: str) -> str:
+    """Return a command without what is done with its output."""
     return _PLUMBING.sub("", command).strip()
 
 
@@ -124,7 +136,7 @@ _KEYWORDS = frozenset("const let var import from await async function return def
 
 
 def installs(command: Command) -> bool:
-    """Whether it brings something into the environment."""
+    """Return True if it adds something to the environment."""
     return any(_INSTALL.search(head) for head in command.heads) or bool(_INSTALL.search(command.key))
 
 
@@ -133,7 +145,7 @@ _INSTALL = re.compile(
     r"|activate)\b"
 )
 
-_LOOKING = frozenset(
+_READING = frozenset(
     "cat head tail sed awk gawk nl less more bat rg grep egrep fgrep zgrep ag ack find fd ls lsd exa eza tree wc sort uniq cut jq yq diff "
     "cmp comm file stat which whereis type command test [ [[ pgrep ps lsof du df env printenv "
     "xxd strings column tr tac realpath readlink basename "
@@ -144,7 +156,7 @@ _PREPARING = frozenset(
     "cd echo printf pwd true false : set export unset sleep pushd popd shopt ulimit umask source . "
     "local wait exit return done fi then do read".split()
 )
-_GIT_LOOKING = frozenset(
+_GIT_READING = frozenset(
     "log show diff grep status blame ls-files ls-tree ls-remote rev-parse cat-file describe reflog shortlog rev-list merge-base".split()
 )
 _RUNNERS = {
@@ -156,24 +168,24 @@ _PREFIXES = frozenset("sudo time env exec nohup npx bunx pnpx uvx xargs command 
 
 _PIECE = r"""(?:[^\s'"\\;|&<>()$]++|'[^']*'|"(?:[^"\\]++|\\.)*"|\\.|\$\([^()]{0,200}\)|\$)"""
 _WORD = re.compile(
-    # Most words begin with a letter or the like, as nothing else does that is looked for: tried first, they take two thirds of the time.
+    # Most words begin with a letter, so this alternative comes first.
     rf"""[^\s'"\\;|&<>()$\d]{_PIECE}*|\n|&&|\|\||\|&|[;|()]|&(?!>)|\d?(?:>>?|<<?<?|&>>?)(?:&\d|&-)?|{_PIECE}+|['"]"""
 )
 _MAY_WRAP = _PREFIXES | _RUNNERS.keys() | {"timeout", "bash", "sh", "zsh"}
 _HIDING = frozenset({"|", ";", "||", "\n"})
 _SEPARATORS = frozenset({"\n", "&&", "||", "|", "|&", ";", "&", "(", ")"})
 _BEGINS_MARK = frozenset("\n&|;()<>0123456789")
-"""How a separator begins, or what sends output to a file."""
+"""The first characters of separators and redirections."""
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _HEREDOC = re.compile(r"(?s)<<-?\s*(['\"]?)(\w+)\1.*?(?:\n\2\b|\Z)")
 
 
 def _simple_commands(command: str) -> tuple[list[list[str]], list[str], list[str]]:
-    """The words of each, what stands between them, and the files that output is sent to."""
-    command = command[: 10 * LONGEST]
+    """Return the words of each simple command, the separators, and the files written to."""
+    command = command[: 10 * MAX_CHARS]
     if "<<" in command:
         command = _HEREDOC.sub(" ", command)
-    command = command[:LONGEST]
+    command = command[:MAX_CHARS]
     words: list[str] = []
     parts = [words]
     separators: list[str] = []
@@ -181,7 +193,7 @@ def _simple_commands(command: str) -> tuple[list[list[str]], list[str], list[str
     is_target = False
     for word in _WORD.findall(command):
         first = word[0]
-        if first in _BEGINS_MARK:  # Few do, and the others need not be compared with every mark.
+        if first in _BEGINS_MARK:  # True for few words; the others skip the comparisons.
             if word in _SEPARATORS:
                 if words:
                     separators.append(word)
@@ -200,46 +212,59 @@ def _simple_commands(command: str) -> tuple[list[list[str]], list[str], list[str
     return [part for part in parts if part], separators, [target for target in targets if not target.startswith("/dev/")]
 
 
-def _only_looks_at_git(words: list[str]) -> bool:
+def _git_only_reads(words: list[str]) -> bool:
     sub = _subcommand(words)
     if sub in ("remote", "branch", "config"):
         return not _GIT_CHANGES.intersection(words) and not (
             sub == "config" and not any(word.startswith(("--get", "--list", "-l")) for word in words)
         )
-    return sub in _GIT_LOOKING
+    return sub in _GIT_READING
 
 
 _GIT_CHANGES = frozenset("set-url add remove rm rename prune -d -D -m -M -f -u --delete --move --set-upstream-to --unset set".split())
 
 
-def _unwrapped(words: list[str]) -> list[str]:
-    """Without what only starts another program: assignments, `sudo`, `timeout 5`, `npx`, `uv run`, `python -m`."""
-    for _ in range(8):
+def _unwrap(words: list[str]) -> list[str]:
+    """Remove what only starts another program: assignments, `sudo`, `npx`, `uv run`, and so on."""
+    for _ in range(_MAX_WRAPPERS):
         if not words:
             return words
-        first = _program(words[0])
-        if first == "command" and words[1:2] in (["-v"], ["-V"]):
+        inner = _unwrap_once(words)
+        if inner is None:
             return words
-        if first in _PREFIXES or ("=" in words[0] and _ASSIGNMENT.match(words[0])):
-            words = words[1:]
-            while words and words[0].startswith("-"):
-                words = words[1:]
-        elif first == "timeout":
-            words = words[1:]
-            while words and (words[0].startswith("-") or words[0][:1].isdigit()):
-                words = words[1:]
-        elif first in _RUNNERS and len(words) > 2 and words[1] in _RUNNERS[first]:
-            words = words[2:]
-            while words and words[0].startswith("-"):
-                words = words[1:]
-        elif first.startswith("python") and "-m" in words[1:3]:
-            words = words[words.index("-m") + 1 :]
-        elif first in ("bash", "sh", "zsh") and len(words) > 2 and words[1] in ("-c", "-lc"):
-            inner = _simple_commands(words[2])[0]
-            words = inner[-1] if inner else []
-        else:
-            return words
+        words = inner
     return words
+
+
+def _unwrap_once(words: list[str]) -> list[str] | None:
+    """Return the command inside one wrapper, or None if there is no wrapper."""
+    first = _program(words[0])
+    if first == "command" and words[1:2] in (["-v"], ["-V"]):
+        return None
+    if first in _PREFIXES or ("=" in words[0] and _ASSIGNMENT.match(words[0])):
+        return _skip_flags(words[1:])
+    if first == "timeout":
+        return _skip_flags(words[1:], and_numbers=True)
+    if first in _RUNNERS and len(words) > 2 and words[1] in _RUNNERS[first]:
+        return _skip_flags(words[2:])
+    if first.startswith("python") and "-m" in words[1:3]:
+        return words[words.index("-m") + 1 :]
+    if first in ("bash", "sh", "zsh"):
+        return _unwrap_shell(words)
+    return None
+
+
+def _unwrap_shell(words: list[str]) -> list[str] | None:
+    """Return the last command of `bash -c "…"`, or None for another call of a shell."""
+    if len(words) < 3 or words[1] not in ("-c", "-lc"):
+        return None
+    inner = _simple_commands(words[2])[0]
+    return inner[-1] if inner else []
+
+
+def _skip_flags(words: list[str], *, and_numbers: bool = False) -> list[str]:
+    is_skipped = (lambda word: word.startswith("-") or word[:1].isdigit()) if and_numbers else (lambda word: word.startswith("-"))
+    return list(dropwhile(is_skipped, words))
 
 
 def _program(word: str) -> str:
@@ -247,7 +272,7 @@ def _program(word: str) -> str:
 
 
 def _subcommand(words: list[str]) -> str:
-    """The first word that is no flag and no flag's value, if it is a plain one."""
+    """Return the first word that is neither a flag nor its value, if it is a plain one."""
     skip = False
     for word in words[1:]:
         if skip or word.startswith("-"):
@@ -262,7 +287,8 @@ _TAKES_TWO = frozenset("gh npm pnpm yarn bun docker kubectl aws gcloud az cargo 
 
 
 def _head(words: list[str]) -> str:
-    if words[0] in _KEYWORDS:  # A program text, not a command: what it has in common with another says nothing.
+    # The text of a program, not a command: sharing a keyword means nothing.
+    if words[0] in _KEYWORDS:
         return " ".join(words)[:200]
     sub = _subcommand(words)
     if sub and words[0] in _TAKES_TWO and sub in words:

@@ -1,27 +1,28 @@
-"""A message without what changes from one time to the next: paths, numbers, ids, addresses, times, values.
+"""The template of a message: the message without paths, numbers, ids, times and other values.
 
-What says *which* error it is stays: words, names of commands, modules and exceptions, and codes (`E0308`, `HTTP 404`, `exit code 1`,
-`[Errno 2]`). When in doubt a word stays: two errors under one name hide each other, one error under two is merely listed twice.
-Messages are short (`_clean.LONGEST_LINE`) and every repeat is bounded, so none can be slow.
+What identifies the error stays: words, names of commands, modules and exceptions, and codes
+(`E0308`, `HTTP 404`, `exit code 1`, `[Errno 2]`). In doubt a word stays: two errors under one name
+hide each other, one error under two names is only listed twice. Messages are short
+(`text.MAX_LINE_CHARS`) and every repeat is bounded, so no pattern can be slow.
 """
 
 from __future__ import annotations
 
 import re
 
-from ._clean import finder
+from .text import build_finder
 
 PLACEHOLDER = "<*>"
 
 
-def template_of(message: str) -> str:
-    """For reading: what was masked is named, as in `<path>`, `<n>`, `<id>`, `<value>`."""
+def build_template(message: str) -> str:
+    """Return the message for reading, with names like `<path>` or `<n>` for what varies."""
     if not (_OFTEN_VARIABLE.search(message) or _is_variable(message)):
         return " ".join(message.split())
-    if not _about(message):
+    if not _may_hold_constants(message):
         text = _mask(message)
     else:  # Every other part is a match.
-        parts = _KEPT.split(message)
+        parts = _CONSTANTS.split(message)
         text = "".join([part if n % 2 else _mask(part) for n, part in enumerate(parts)])
     text = " ".join(text.split())
     return _REPEATED.sub(r"\1", text) if text.count("<") > 1 else text
@@ -31,8 +32,11 @@ def _is_variable(message: str) -> bool:
     return bool(("." in message and _DOT.search(message)) or _has_hex(message) or ("tmp" in message and _TMP.search(message)))
 
 
-def key_of(template: str) -> str:
-    """For comparing: all placeholders are one, so that a slot that holds a number today and a hash tomorrow is one slot."""
+def build_key(template: str) -> str:
+    """Return the template for comparing.
+
+    All placeholders become one, because a slot may hold a number once and a hash later.
+    """
     if "<" not in template:
         return template
     key = _NAMED.sub(PLACEHOLDER, template)
@@ -41,10 +45,10 @@ def key_of(template: str) -> str:
     return _ANY_REPEATED.sub(PLACEHOLDER, key) if key.count(PLACEHOLDER) > 1 else key
 
 
-# One after the other these take half of the time of a choice.
+# Separate patterns are faster here than one with alternatives.
 _OFTEN_VARIABLE = re.compile(r"[\d/\\'\"`‘“@]")
 _DOT = re.compile(r"\.\w")
-_has_hex = finder(["[a-f]{8}"])  # A third of the time of the same pattern of Python's.
+_has_hex = build_finder(["[a-f]{8}"])
 _TMP = re.compile(r"\btmp")
 _MASKS = r"<(?:path|n|id|value|url|email|time|\*)>"
 _NAMED = re.compile(_MASKS)
@@ -53,7 +57,7 @@ _REPEATED = re.compile(rf"({_MASKS})(?:(?:[,;]? |[-.:/x_+=@#%])\1){{1,100}}")
 _ANY_REPEATED = re.compile(r"<\*>(?:(?:[,;]? |[-.:/x_+=@#%]{0,2})<\*>){1,100}")
 
 
-# What stays although it has digits or quotes: codes, and the name of what is missing or unknown.
+# What stays even with digits or quotes: codes, and the name of what is missing or unknown.
 
 _NAMING = (
     r"no module named|cannot find module|module not found:?|command not found:|unknown command:?|cannot find package"
@@ -70,14 +74,14 @@ _STATUS = (
     r"|unprocessable|too many requests|internal server error|not implemented|bad gateway|service unavailable|gateway time-?out"
     r"|overloaded|client error|server error"
 ).replace(" ", r"\ ")
-_about = finder(
+_may_hold_constants = build_finder(
     [
         "(?i)(?:" + _NAMING.replace("\\ ", " ") + ") ",
         r"(?i)(?:exit|error|errno|sqlstate|signal|return|status|code|http|curl)[ a-z:=(\[/.\d-]{0,24}\d|[45]\d\d [a-z]",
     ]
 )
-"""Whether there may be something to keep: a quick look that saves a slow one."""
-_KEPT = re.compile(
+"""A fast check, which saves the slow pattern below."""
+_CONSTANTS = re.compile(
     rf"""(?ix)(?<![\w/.=&?-])(
       (?:{_NAMING})\ (?:['"`‘“](?![/~.\\<]|[a-z]:[\\/])[\w@-][\w@.+:/-]{{0,99}}['"`’”]
         | (?![/~.\\<'"`‘“]|[a-z]:[\\/])[\w@-][\w@.+-]{{0,99}}(?<![.:,]))(?![\w/\\])
@@ -95,29 +99,30 @@ _KEPT = re.compile(
 
 
 def _mask(text: str) -> str:
-    """Each step is tried only where there is something for it to find: half of the time of one pattern for all."""
+    """Replace the variable parts. Each step runs only if a fast check finds something for it."""
     if "://" in text:
         text = _URL.sub("<url>", text)
     if "@" in text:
         text = _EMAIL.sub("<email>", text)
     if "/" in text or "\\" in text:
-        text = _SLASHED.sub(_path, text)
+        text = _SLASHED.sub(_mask_path, text)
     if "." in text and _MAY_BE_FILE.search(text):
         text = _FILE.sub("<path>", text)
     if _MAY_BE_COLONS.search(text):
         text = _COLONS.sub("<id>", text)
     if _DIGIT.search(text) or "tmp" in text or _has_hex(text):
-        text = _TOKEN.sub(_token, text)
+        text = _TOKEN.sub(_mask_token, text)
     if "<n>" in text and _MAY_BE_DATE.search(text):
         text = _DATE.sub("<time>", text)
     if _QUOTE.search(text):
-        text = _QUOTES.sub(_quoted, text)
+        text = _QUOTES.sub(_mask_quoted, text)
     return text
 
 
 _URL = re.compile(r"\b[A-Za-z][A-Za-z0-9+.-]{1,15}://[^\s\"'`<>)\]}]{1,400}(?<![.,:;])")
 _EMAIL = re.compile(r"\b[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,4}\b")
-# Extensions make a bare word a file. They are those of source, data and documents; `.com` is not among them.
+# An extension makes a bare word a file. These are of source, data and documents; `.com` is not
+# among them.
 _EXT = (
     r"(?:[cm]?[jt]sx?|py[iwxc]?|go|rs|rb|java|kts?|swift|cs|fs|php|lua|pl|scala|clj|exs?|erl|hs|ml|dart|vue|svelte|astro|c|cc|cpp|cxx|h"
     r"|hh|hpp"
@@ -145,18 +150,19 @@ _MONTH = r"\b(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]{0,6}"
 _MAY_BE_DATE = re.compile(r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]{0,6} {1,2}<n>|<n> ?[AaPp][Mm]")
 _DATE = re.compile(rf"{_DAY}(?:<n> )?{_MONTH} {{1,2}}<n>(?:,? {{1,2}}(?:at )?<n>){{0,3}}(?: ?[AP]M\b)?|<n> ?[AaPp][Mm]\b")
 _QUOTE = re.compile(r"['\"`‘“]")
-# What must not stand before a quote is asked after it: so a search goes from quote to quote, and not from letter to letter.
+# Lookbehinds stand after the quote, so that a search goes from quote to quote and not from letter
+# to letter.
 _QUOTES = re.compile(
     r"'(?<![\w\\]')(?:[^'\\]|\\.){1,400}'(?!\w)|\"(?<![\w\\]\")(?:[^\"\\]|\\.){1,400}\"(?!\w)"
     r"|`(?<![\w\\]`)[^`]{1,400}`(?!\w)|‘(?<![\w\\]‘)[^’]{1,400}’|“(?<![\w\\]“)[^”]{1,400}”"
 )
 
 
-def _path(found: re.Match[str]) -> str:
-    text = found[0]
+def _mask_path(match: re.Match[str]) -> str:
+    text = match[0]
     word = text.rstrip(".")
-    # `a/<*>` is what is left of `a/1`, and no folder.
-    is_folder = word.endswith(("/", "\\")) and not found.string.startswith(("<*>", ":<*>"), found.end())
+    # `a/<*>` is a masked `a/1`, and no folder.
+    is_folder = word.endswith(("/", "\\")) and not match.string.startswith(("<*>", ":<*>"), match.end())
     if len(word) > 1 and (word.startswith(_ROOTS) or is_folder or word[1:3] in (":\\", ":/") or _HAS_EXTENSION.search(word)):
         return "<path>" + text[len(word) :]
     return text
@@ -165,15 +171,19 @@ def _path(found: re.Match[str]) -> str:
 _ROOTS = ("/", "~", "./", "../", ".\\", "..\\", "\\\\")
 
 
-def _token(found: re.Match[str]) -> str:
-    """A number goes with its unit. Of a name with digits only these go, unless it is known, a code, or letters and digits at random."""
-    text = found[0]
+def _mask_token(match: re.Match[str]) -> str:
+    """Mask a word with digits.
+
+    A number is masked with its unit. In a name only the digits are masked, unless it is a known
+    name, a code, or random letters and digits.
+    """
+    text = match[0]
     word = text.rstrip(".:,-+")
     rest = text[len(word) :]
     first = word[:1]
     if first.isdigit() or (first in "+-" and word[1:2].isdigit()):
         return "<n>" + rest
-    if _CODE.match(word) and _is_at_code(found):
+    if _CODE.match(word) and _is_at_code(match):
         return text
     if _KNOWN.match(word):
         return text
@@ -199,7 +209,7 @@ _HEX = re.compile(r"(?:[0-9a-f]{6,128}|[0-9A-F]{7,128}|0[xX][0-9a-fA-F]{1,64}|(?
 
 
 def is_random(word: str) -> bool:
-    """Whether letters and digits are mixed as no one would name a thing."""
+    """Return True if letters and digits are mixed as in no name that a person gives."""
     if len(word) < 6:
         return False
     if _HEX.match(word):
@@ -214,15 +224,18 @@ def is_random(word: str) -> bool:
 _PART = re.compile(r"[_.:-]")
 
 
-def _is_at_code(found: re.Match[str]) -> bool:
-    """Whether a code may stand here: at the beginning, in brackets, or after a word that announces one."""
-    before = found.string[: found.start()]
+def _is_at_code(match: re.Match[str]) -> bool:
+    """Return True where a code may stand: first, in brackets, or after a word like `error`."""
+    before = match.string[: match.start()]
     return not before or before[-1] in "[(" or before.endswith((": ", "error ", "Error ", "warning ", "rule ", "code "))
 
 
-def _quoted(found: re.Match[str]) -> str:
-    """A name in quotes stays, for it is what the error is about; any other text in quotes is a value."""
-    text = found[0]
+def _mask_quoted(match: re.Match[str]) -> str:
+    """Mask a text in quotes.
+
+    A name stays, because it is what the error is about; any other text is a value.
+    """
+    text = match[0]
     inside = text[1:-1]
     if (" " not in inside and _IDENTIFIER.match(inside)) or (inside[0] == "<" and _NAMED.fullmatch(inside)):
         return text
