@@ -26,6 +26,7 @@ from ..store import DAMAGED, Store
 from ..store.retention import Weight
 from ._options import ParamType, SessionName, as_json_list, open_store
 from ._out import Column, echo, note, one_line, paint, table, warn, write_json
+from ._progress import Progress
 from ._words import count, size
 
 MOST_LINES = 20
@@ -124,7 +125,8 @@ class Chosen:
                 lines = [as_data(weight) for weight in now.sessions] + [{"records_of": bulk.path, "size": bulk.size} for bulk in now.bulks]
                 manifest = write_manifest(setting.home, lines, manifest)  # First: killed in between, what has left is in it.
                 store.drop_records([bulk.source for bulk in now.bulks])
-                let_go(store, [weight.uid for weight in now.sessions])
+                with Progress() as progress:
+                    let_go(store, [weight.uid for weight in now.sessions], progress.show)
                 # A server's files are as large as before until then.
                 store.shrink(most_left=store.used_bytes() * 2 < before)
                 if bodies := sum(weight.body_bytes for weight in now.sessions):

@@ -25,6 +25,7 @@ from ..finding import find_roots
 from ..pipeline import Report
 from ._options import AgentName, as_json_list
 from ._out import note, one_line, paint, warn, write_json
+from ._progress import Progress
 from ._words import count, duration, size
 
 MOST_LINES = 10
@@ -77,7 +78,7 @@ def warn_of_strangers(config: settings.Config) -> None:
 
 
 def first_pass(run: Callable[..., Report]) -> Report:
-    """A sync with a progress line. One that is interrupted says what that means."""
+    """A sync with a progress bar. One that is interrupted says what that means."""
     try:
         return run(progress=Progress())
     except KeyboardInterrupt:
@@ -226,45 +227,3 @@ def show_pass(report: Report) -> None:
 def show_json(report: Report) -> None:
     write_json(report, "--watch", in_a_line=True)
     sys.stdout.flush()
-
-
-# ── progress ─────────────────────────────────────────────────────────────────────────────────────────────────────────
-class Progress:
-    """One line on a terminal, drawn again at most ten times a second; nothing elsewhere."""
-
-    STEP_S = 0.1
-
-    def __init__(self) -> None:
-        self.is_shown = sys.stderr.isatty()
-        self.files = self.size = self.all_files = self.all_size = 0
-        self.what = "files"
-        self.began = self.drawn = 0.0
-        self.is_drawn = False
-
-    def start(self, files: int, size: int, what: str = "files") -> None:
-        self.files, self.size, self.what = 0, 0, what
-        self.all_files, self.all_size = files, size
-        self.began = self.drawn = time.monotonic()  # A sync that is over at once draws nothing.
-
-    def advance(self, files: int, size: int) -> None:
-        self.files += files
-        self.size += size
-        now = time.monotonic()
-        if self.is_shown and now - self.drawn >= self.STEP_S:
-            self.drawn, self.is_drawn = now, True
-            sys.stderr.write(f"\r{self.line(now - self.began)}\x1b[K")
-            sys.stderr.flush()
-
-    def line(self, seconds: float) -> str:
-        parts = [f"{self.files:,}/{self.all_files:,} {self.what}"]
-        if self.all_size:
-            parts.append(f"{size(self.size)} of {size(self.all_size)}")
-        if self.size and seconds >= 1:  # Before that a guess would be wild.
-            parts.append(f"{size(self.size / seconds)}/s")
-            parts.append(f"{duration(max(0, self.all_size - self.size) * seconds / self.size)} left")
-        return "  ".join(parts)
-
-    def close(self) -> None:
-        if self.is_drawn:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()

@@ -101,7 +101,7 @@ class PostgresChecker(PostgresNew, Checker):
                 return False
         return True
 
-    def reindex(self, ids: Sequence[int] | None) -> None:
+    def reindex(self, ids: Sequence[int] | None, step: Callable[[int, int], None] | None = None) -> None:
         with self.transaction():
             self._lock_for_writing()
             if ids is None:
@@ -109,7 +109,9 @@ class PostgresChecker(PostgresNew, Checker):
                 ids = [id_ for (id_,) in self._all("select id from segments order by id")]
             else:
                 self._drop_words(ids)
-            for id_ in ids:
+            for n, id_ in enumerate(ids):
+                if step is not None:
+                    step(n, len(ids))
                 if (segment := made_again(self, id_)) is not None:
                     self._add_words(id_, segment)
 
