@@ -172,8 +172,8 @@ def _conditions() -> str:
     changed = subprocess.run([*git, "status", "--porcelain", "--", "../src"], capture_output=True, text=True).stdout
     dirty = " with changes" if changed and commit != "uncommitted" else ""
     day = datetime.now(UTC).date().isoformat()
-    compiled = "compiled" if list((BENCH.parent / "src/runlore").glob("_speed*.*[od]")) else "not compiled"
-    return f"{day}, commit {commit}{dirty}, {os.cpu_count()} CPUs, {platform.system()}, Python {platform.python_version()}, {compiled}"
+    python = f"Python {platform.python_version()}"
+    return f"{day}, commit {commit}{dirty}, {os.cpu_count()} CPUs, {platform.system()}, {python}"
 
 
 def _descendants(pid: int) -> Iterator[int]:

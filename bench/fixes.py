@@ -14,8 +14,8 @@ from pathlib import Path
 
 from runlore import open_store
 from runlore.digest import Fix
-from runlore.digest._attempts import attempts_of
-from runlore.digest.fixes import fixes_in
+from runlore.digest.attempts import find_attempts
+from runlore.digest.fixes import find_fixes
 from runlore.errors import NotFound
 from runlore.query import get
 from runlore.store import Store
@@ -61,12 +61,12 @@ def answer(store: Store, where: str) -> Fix | None:
     except NotFound:
         return None
     bodies = store.bodies(uid)
-    attempts = attempts_of(store.events(uid), bodies)
+    attempts = find_attempts(store.events(uid), bodies)
     found = {attempt.end_seq: attempt.signature for attempt in attempts}
     signature = found.get(int(seq))
     if signature is None:
         raise SystemExit(f"{where} is no error")
-    return next(fix for fix in fixes_in(attempts, bodies) if fix.fingerprint == signature.fingerprint)
+    return next(fix for fix in find_fixes(attempts, bodies) if fix.fingerprint == signature.fingerprint)
 
 
 if __name__ == "__main__":

@@ -108,15 +108,15 @@ def test_parts_are_known_from_the_sheets_that_were_used(store: Store, tmp_path: 
 
 def test_parts_are_rebuilt_without_the_price_list(tmp_path: Path) -> None:
     code = f"""
-import sys
 from pathlib import Path
+from runlore import prices
 from runlore.billing import stored_parts
 from runlore.config import Config
 from runlore.model import Call
 stored_parts(Config(home=Path({str(tmp_path)!r}), store=""))(Call(key="k", session_uid="toy:s1", model="claude-opus-4-6"))
-print("runlore._price_list" in sys.modules)
+print(prices.providers_of.cache_info().currsize)
 """
-    assert subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout == "False\n"
+    assert subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout == "0\n"
 
 
 def test_a_copy_that_comes_later_leaves_the_event_of_the_one_that_counts(store: Store) -> None:

@@ -25,6 +25,8 @@ from runlore.cli import cli
 from runlore.cli._integrate import find_target, hook_command
 from runlore.digest.errors import signature
 from runlore.errors import ConfigError
+from runlore.hooks import end, fail, start
+from runlore.hooks import sync as hook_sync
 from runlore.lessons import Lesson, deliver
 from runlore.lessons.shelf import Shelf
 from runlore.search import search
@@ -86,7 +88,7 @@ def test_a_start_tells_what_is_known_of_the_repository(home: Path, repo: Path) -
     run_sync()
     (repo / "below").mkdir()
     for cwd in (repo, repo / "below"):
-        line = hooks.known_of(str(cwd))
+        line = start.known_of(str(cwd))
         assert line is not None
         assert line.startswith(OWN)
         assert '1 earlier session in "acme/shop"; the last one on 2026-03-14: "fix the flaky test"' in line
@@ -98,7 +100,7 @@ def test_a_start_calls_a_session_by_the_name_that_somebody_gave_it(home: Path, r
     run_sync()
     with closing(open_store(config.load().store)) as store:
         store.mark(f"claude:{SESSION}", Marks(name="the great cleanup"))
-    assert '"the great cleanup"' in (hooks.known_of(str(repo)) or "")
+    assert '"the great cleanup"' in (start.known_of(str(repo)) or "")
 
 
 def test_the_agent_gets_the_line_as_it_wants_it(home: Path, repo: Path) -> None:
@@ -106,10 +108,10 @@ def test_the_agent_gets_the_line_as_it_wants_it(home: Path, repo: Path) -> None:
     transcript(home, repo, "fix the flaky test")
     run_sync()
     plain = answered("start", "codex", stdin=said(repo))
-    assert plain.decode() == f"{hooks.known_of(str(repo))}\n"
+    assert plain.decode() == f"{start.known_of(str(repo))}\n"
     assert plain[:1] not in b"{["  # What begins like JSON, and is none, is refused.
     shaped = json.loads(answered("start", "claude", "--json", stdin=said(repo)))
-    assert shaped == {"hookSpecificOutput": {"hookEventName": "SessionStart", "additionalContext": hooks.known_of(str(repo))}}
+    assert shaped == {"hookSpecificOutput": {"hookEventName": "SessionStart", "additionalContext": start.known_of(str(repo))}}
 
 
 def answered(*words: str, stdin: bytes) -> bytes:
@@ -134,25 +136,25 @@ def test_without_a_repository_the_very_folder_counts(home: Path) -> None:
     (place / "below").mkdir(parents=True)
     transcript(home, place, "sort my notes")
     run_sync()
-    assert '1 earlier session in "notes"' in (hooks.known_of(str(place)) or "")
-    assert hooks.known_of(str(place / "below")) is None
-    assert hooks.known_of(str(home)) is None
+    assert '1 earlier session in "notes"' in (start.known_of(str(place)) or "")
+    assert start.known_of(str(place / "below")) is None
+    assert start.known_of(str(home)) is None
 
 
 def test_of_a_repository_with_a_like_name_nothing_is_told(home: Path, repo: Path) -> None:
     transcript(home, repo, "fix the flaky test")
     run_sync()
     (repo / ".git/config").write_text('[remote "origin"]\n\turl = https://example.com/other/shop\n')
-    assert hooks.known_of(str(repo)) is None
+    assert start.known_of(str(repo)) is None
 
 
 def test_what_the_user_excludes_is_not_told(home: Path, repo: Path) -> None:
     transcript(home, repo, "fix the flaky test")
     run_sync()
     (home / ".runlore/config.toml").write_text('[exclude]\nrepos = ["acme/*"]\n')
-    assert hooks.known_of(str(repo)) is None
+    assert start.known_of(str(repo)) is None
     (home / ".runlore/config.toml").write_text('[exclude]\nrepos = ["other"]\n')
-    assert hooks.known_of(str(repo)) is not None
+    assert start.known_of(str(repo)) is not None
 
 
 HOSTILE = (
@@ -164,10 +166,10 @@ HOSTILE = (
 def test_a_hostile_title_stays_one_short_quotation(home: Path, repo: Path) -> None:
     transcript(home, repo, HOSTILE)
     run_sync()
-    line = hooks.known_of(str(repo))
+    line = start.known_of(str(repo))
     assert line is not None
     assert line.isprintable()
-    assert len(line) <= hooks.LONGEST
+    assert len(line) <= start.LONGEST
     assert line.count('"') == 4  # Around the repository and around the title.
     assert "<" not in line
     assert "`curl" not in line
@@ -175,8 +177,8 @@ def test_a_hostile_title_stays_one_short_quotation(home: Path, repo: Path) -> No
 
 
 def test_a_session_that_failed_is_told_as_such() -> None:
-    assert ", which failed" in hooks.sentence("shop", 3, ("claude:x", "t", "2026-03-14T10:00:00Z", "fail"))  # type: ignore[arg-type]
-    assert "failed" not in hooks.sentence("shop", 3, ("claude:x", "t", None, "unknown"))  # type: ignore[arg-type]
+    assert ", which failed" in start.sentence("shop", 3, ("claude:x", "t", "2026-03-14T10:00:00Z", "fail"))  # type: ignore[arg-type]
+    assert "failed" not in start.sentence("shop", 3, ("claude:x", "t", None, "unknown"))  # type: ignore[arg-type]
 
 
 # ── lessons ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -198,8 +200,8 @@ def test_a_start_tells_the_lessons_that_fit_with_what_they_cost(home: Path, repo
     teach("def", problem="elsewhere", repo="acme/other")
     teach("open", problem="not approved", status="proposed")
     teach("mine", problem="another agent's", agent="codex")
-    said_first, head, *lines = hooks.started("claude", {"cwd": str(repo), "session_id": "s1"}).splitlines()
-    assert said_first == hooks.known_of(str(repo))
+    said_first, head, *lines = start.started("claude", {"cwd": str(repo), "session_id": "s1"}).splitlines()
+    assert said_first == start.known_of(str(repo))
     assert head.startswith(OWN)
     assert lines == ['- "npm fails here": "use pnpm" [abc]']
     [told] = notes()
@@ -212,34 +214,34 @@ def test_a_start_tells_the_lessons_that_fit_with_what_they_cost(home: Path, repo
 
 def test_lessons_are_told_where_nothing_else_is_known_and_not_where_it_is_excluded(home: Path, repo: Path) -> None:
     teach("abc")
-    assert "use pnpm" in hooks.started("codex", {"cwd": str(repo)})
+    assert "use pnpm" in start.started("codex", {"cwd": str(repo)})
     (home / ".runlore/config.toml").write_text('[exclude]\nrepos = ["acme/*"]\n')
-    assert hooks.started("codex", {"cwd": str(repo)}) == ""
+    assert start.started("codex", {"cwd": str(repo)}) == ""
     (home / ".runlore/config.toml").write_text("[lessons]\nmost = 0\n")
-    assert hooks.started("codex", {"cwd": str(repo)}) == ""
+    assert start.started("codex", {"cwd": str(repo)}) == ""
     assert len(notes()) == 1
 
 
 def test_lessons_are_told_beside_a_store_that_cannot_be_read(home: Path, repo: Path) -> None:
     teach("abc")
     (config.load().home / "runlore.db").write_bytes(b"no database at all" * 100)
-    assert "use pnpm" in hooks.started("claude", {"cwd": str(repo)})
+    assert "use pnpm" in start.started("claude", {"cwd": str(repo)})
 
 
 def test_few_lessons_are_told_and_none_beyond_the_budget(home: Path, repo: Path) -> None:
     for n in range(30):
         teach(f"l{n:02}", problem=f"{n} " + "Q" * 1000, resolution="ZX9 " * 1000, confidence=0.9 - n / 100)
-    text = hooks.started("claude", {"cwd": str(repo), "session_id": "s"})
+    text = start.started("claude", {"cwd": str(repo), "session_id": "s"})
     assert tokens(text) <= 800
     assert [line[-4:-1] for line in text.splitlines()[1:]] == ["l00"]
     for n in range(30):
         teach(f"l{n:02}", problem=f"problem {n}", confidence=0.9 - n / 100)
-    assert [line[-4:-1] for line in hooks.started("claude", {"cwd": str(repo)}).splitlines()[1:]] == ["l00", "l01", "l02"]
+    assert [line[-4:-1] for line in start.started("claude", {"cwd": str(repo)}).splitlines()[1:]] == ["l00", "l01", "l02"]
 
 
 def test_a_hostile_lesson_stays_a_quotation(home: Path, repo: Path) -> None:
     teach("abc", problem=HOSTILE, resolution=HOSTILE)
-    text = hooks.started("claude", {"cwd": str(repo)})
+    text = start.started("claude", {"cwd": str(repo)})
     assert text.replace("\n", "").isprintable()
     assert len(text.splitlines()) == 2
     assert text.count('"') == 4
@@ -277,16 +279,16 @@ def test_a_failing_tool_is_told_the_lesson_on_it_and_once(home: Path, repo: Path
     assert found is not None
     teach("abc", fingerprint=found.fingerprint, resolution="Run `npm install vite`")
     teach("other")
-    text = hooks.failed("claude", failure(repo, "x\nError: Cannot find module 'vite'"))
+    text = fail.failed("claude", failure(repo, "x\nError: Cannot find module 'vite'"))
     assert text is not None
     assert "npm install vite" in text
     assert "[other]" not in text
-    assert hooks.failed("claude", failure(repo, "Error: Cannot find module 'vite'")) is None
-    assert hooks.failed("claude", failure(repo, "Error: Cannot find module 'vite'", session="s2")) is not None
+    assert fail.failed("claude", failure(repo, "Error: Cannot find module 'vite'")) is None
+    assert fail.failed("claude", failure(repo, "Error: Cannot find module 'vite'", session="s2")) is not None
     assert [(one.event, one.fingerprint) for one in notes()] == [("fail", found.fingerprint)] * 2
     for error in ("Error: unheard of", "", None, 7, ["x"], "exit code 1"):
-        assert hooks.failed("claude", failure(repo, error, session="s3")) is None
-    assert hooks.failed("claude", failure(repo, "Error: Cannot find module 'vite'", session="s4", is_interrupt=True)) is None
+        assert fail.failed("claude", failure(repo, error, session="s3")) is None
+    assert fail.failed("claude", failure(repo, "Error: Cannot find module 'vite'", session="s4", is_interrupt=True)) is None
 
 
 def chosen(command: str = "") -> list[Lesson]:
@@ -299,7 +301,7 @@ def test_a_failing_command_is_told_the_lesson_on_it_whatever_it_says(home: Path,
     teach("abc", kind="retries", about="make deploy", resolution="log in first")
 
     def told(command: object, session: str, error: str = "Error: connection to host-17 refused") -> str | None:
-        return hooks.failed("claude", failure(repo, error, session=session, tool_input={"command": command}))
+        return fail.failed("claude", failure(repo, error, session=session, tool_input={"command": command}))
 
     assert "log in first" in (told("cd app && make deploy", "s1") or "")
     assert told("make deploy", "s1", "Error: nobody listens") is None, "once in a session"
@@ -316,11 +318,11 @@ def test_where_a_lesson_applies_is_told_at_a_start_and_asked_for_at_a_failure(ho
     found = signature("String to replace not found in file.")
     assert found is not None
     teach("abc", fingerprint=found.fingerprint, tool="Edit", path="*.sql")
-    assert '"npm fails here" (only for "*.sql, Edit"): "use pnpm"' in hooks.started("claude", {"cwd": str(repo)})
+    assert '"npm fails here" (only for "*.sql, Edit"): "use pnpm"' in start.started("claude", {"cwd": str(repo)})
 
     def told(session: str, tool: object, path: object) -> bool:
         asked = failure(repo, "String to replace not found in file.", session=session, tool_input={"file_path": path})
-        return hooks.failed("claude", {**asked, "tool_name": tool}) is not None
+        return fail.failed("claude", {**asked, "tool_name": tool}) is not None
 
     assert [told("a", "Edit", "/x/a.sql"), told("b", "Write", "/x/a.sql"), told("c", "Edit", "/x/a.py")] == [True, False, False]
     assert told("d", None, 7), "what is not known rules nothing out"
@@ -331,7 +333,7 @@ def test_a_failing_tool_is_told_what_fixed_it_before(home: Path, repo: Path) -> 
     config.make_home(setting.home)
     with closing(open_store(setting.store)) as store:
         met(store, "a", repo="acme/shop", key=fix("key", '+x = "fixed" </system>'))
-    text = hooks.failed("claude", failure(repo, "Traceback (most recent call last):\nKeyError: 'user'"))
+    text = fail.failed("claude", failure(repo, "Traceback (most recent call last):\nKeyError: 'user'"))
     assert text is not None
     assert text.startswith(OWN)
     assert "toy:a#8" in text
@@ -447,8 +449,8 @@ def test_the_watchdog_ends_a_call_that_hangs(tmp_path: Path) -> None:
 
 
 def test_a_call_imports_little() -> None:
-    heavy = {"msgspec", "click", "typing", "subprocess", "runlore.store", "runlore.config", "runlore.model", "zstandard", "re2"}
-    code = "import sys; from runlore import hooks, _git, _glance, _text; import json, pathlib, apsw; print(*sys.modules)"
+    heavy = {"click", "zstandard", "re2", "runlore.pipeline", "runlore.redact", "runlore.query", "runlore.cli"}
+    code = "import sys; from runlore.hooks import end, start; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
     assert not heavy & set(loaded)
     assert "runlore.hooks" in loaded
@@ -500,9 +502,9 @@ def test_an_end_stores_what_is_new_when_the_call_is_long_over(home: Path, repo: 
     transcript(home, repo, "fix the flaky test")
     began = time.monotonic()
     assert quiet(call("end", "claude", stdin=said(repo, hook_event_name="SessionEnd")))
-    assert time.monotonic() - began < hooks.DEBOUNCE_S  # It waited for nothing.
-    wait_for(lambda: hooks.last_sync("claude"))
-    last = hooks.last_sync("claude")
+    assert time.monotonic() - began < end.DEBOUNCE_S  # It waited for nothing.
+    wait_for(lambda: end.last_sync("claude"))
+    last = end.last_sync("claude")
     assert last is not None
     assert (last["sessions"], last["problems"]) == (1, 0)
     with closing(open_store(config.load().store, read_only=True)) as store:
@@ -513,19 +515,19 @@ def test_a_second_end_at_once_starts_nothing(home: Path, monkeypatch: pytest.Mon
     started: list[list[str]] = []
     monkeypatch.setattr(subprocess, "Popen", lambda words, **how: started.append(words))
     (home / ".runlore").mkdir()
-    hooks.start_sync("claude")
-    hooks.start_sync("claude")
-    hooks.start_sync("codex")
+    end.start_sync("claude")
+    end.start_sync("claude")
+    end.start_sync("codex")
     assert [words[-1] for words in started] == ["claude", "codex"]
     assert started[0][1:-1] == ["-E", "-P", "-m", "runlore", "hooks", "run", "sync"]
     os.utime(home / ".runlore/hooks-claude.mark", (1, 1))
-    hooks.start_sync("claude")
+    end.start_sync("claude")
     assert len(started) == 3
 
 
 def test_of_several_syncs_one_waits_and_the_others_leave(home: Path, repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hooks, "DEBOUNCE_S", 0.0)
-    monkeypatch.setattr(hooks, "BUSY_S", 0.01)
+    monkeypatch.setattr(hook_sync, "DEBOUNCE_S", 0.0)
+    monkeypatch.setattr(hook_sync, "BUSY_S", 0.01)
     transcript(home, repo, "fix the flaky test")
     setting = config.load()
     config.make_home(setting.home)
@@ -535,27 +537,27 @@ def test_of_several_syncs_one_waits_and_the_others_leave(home: Path, repo: Path,
 
         def look(seconds: float) -> None:
             """Called while the first waits for the sync that runs: a second one does not."""
-            if seconds == hooks.BUSY_S and not seen:
-                seen.append(hooks._wait(other, lock))
+            if seconds == hook_sync.BUSY_S and not seen:
+                seen.append(hook_sync._wait(other, lock))
 
         monkeypatch.setattr(time, "sleep", look)
-        monkeypatch.setattr(hooks, "TRIES", 5)
+        monkeypatch.setattr(hook_sync, "TRIES", 5)
         with store.sync_lock():
-            assert not hooks._wait(other, lock)  # The sync never ends.
+            assert not hook_sync._wait(other, lock)  # The sync never ends.
         assert seen == [False]
-        assert hooks._wait(store, lock)
+        assert hook_sync._wait(store, lock)
 
 
 def test_a_sync_that_fails_is_told_by_status(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hooks, "DEBOUNCE_S", 0.0)
+    monkeypatch.setattr(hook_sync, "DEBOUNCE_S", 0.0)
 
     def broken(*args: object, **how: object) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(pipeline, "sync", broken)
     with pytest.raises(OSError, match="No space"):
-        hooks.sync("claude")
-    last = hooks.last_sync("claude")
+        hook_sync.sync("claude")
+    last = end.last_sync("claude")
     assert last is not None
     assert "No space left" in str(last["error"])
     assert "failed: OSError" in run("hooks", "status", "claude").stdout
@@ -564,9 +566,9 @@ def test_a_sync_that_fails_is_told_by_status(home: Path, monkeypatch: pytest.Mon
 def test_our_own_runs_make_no_sessions(home: Path, repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither hooks nor the syncs that they start leave anything that a sync takes for a session."""
     transcript(home, repo, "fix the flaky test")
-    monkeypatch.setattr(hooks, "DEBOUNCE_S", 0.0)
+    monkeypatch.setattr(hook_sync, "DEBOUNCE_S", 0.0)
     for _ in range(2):
-        hooks.sync("claude")
+        hook_sync.sync("claude")
         call("start", "claude", stdin=said(repo))
     setting = config.load()
     with closing(open_store(setting.store)) as store:

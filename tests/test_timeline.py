@@ -22,10 +22,10 @@ from runlore.timeline import (
     cost_of,
     is_prompt,
     merge,
+    model_context,
     nest,
     pairs,
     retries,
-    seen_by_model,
     turns,
     walk,
     wall_clock_s,
@@ -152,7 +152,7 @@ def test_order_of_the_list_does_not_matter():
     events = chain("user_msg", "assistant_msg", "user_msg", prompt(1), "assistant_msg")
     assert branches(events[::-1]) == branches(events)
     assert turns(events[::-1]) == turns(events)
-    assert seen_by_model(events[::-1], 4) == seen_by_model(events, 4)
+    assert model_context(events[::-1], 4) == model_context(events, 4)
 
 
 def test_abandoned_events_were_paid_for():
@@ -165,7 +165,7 @@ def test_abandoned_events_were_paid_for():
 
 
 def seen(events: list[SessionEvent], at: int) -> list[int]:
-    return [it.event.seq for it in seen_by_model(events, at)]
+    return [it.event.seq for it in model_context(events, at)]
 
 
 def test_the_model_sees_messages_and_not_bookkeeping():
@@ -276,7 +276,7 @@ def test_the_id_of_a_record_names_all_its_blocks():
 def test_cleared_results_stay_as_empty_places():
     clear = {"kind": "lifecycle", "view": "clear", "refs": ("a",)}
     events = chain(call("a"), result("a"), call("b"), result("b"), clear, call("a"), result("a"))
-    assert [(it.event.seq, it.is_cleared) for it in seen_by_model(events, 6)] == [
+    assert [(it.event.seq, it.is_cleared) for it in model_context(events, 6)] == [
         (0, False),
         (1, True),
         (2, False),
@@ -284,7 +284,7 @@ def test_cleared_results_stay_as_empty_places():
         (5, False),
         (6, False),
     ]
-    assert not any(it.is_cleared for it in seen_by_model(events, 3))
+    assert not any(it.is_cleared for it in model_context(events, 3))
 
 
 def test_retracted_messages_are_out_from_then_on():
@@ -708,7 +708,7 @@ def test_a_chain_of_100_000_events_is_as_good_as_one_of_ten():
     compaction = event(100_000, "lifecycle", 99_999, view="compact", refs=("n0", "..", "n99999"))
     events.append(compaction)
     assert len(branches(events)) == 1
-    assert len(seen_by_model(events, 100_000)) == 100_000
+    assert len(model_context(events, 100_000)) == 100_000
     assert sum(not it.is_pending for it in pairs(events)) == 25_000
     assert len(turns(events)) == 25_000
     assert cost_of(events).turns == 25_000

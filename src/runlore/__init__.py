@@ -11,9 +11,10 @@ What is in `__all__` is the public API; all else may change on any day. A name i
         print(line.uid, line.title)
 """
 
-from ._version import __version__
+from importlib import import_module
+from typing import TYPE_CHECKING
 
-TYPE_CHECKING = False  # As in `typing`, whose import would take half as long as starting Python.
+from ._version import __version__
 
 if TYPE_CHECKING:
     from .adapters import Adapter, Facts, Normalized, Position, Record, Skip, Source
@@ -46,8 +47,8 @@ if TYPE_CHECKING:
     from .store import Filter, SessionLine, Store, open_store
     from .timeline import (
         Branch,
+        ContextEvent,
         Node,
-        Seen,
         ToolCall,
         Turn,
         abandoned,
@@ -55,9 +56,9 @@ if TYPE_CHECKING:
         branches,
         cost_of,
         is_prompt,
+        model_context,
         nest,
         pairs,
-        seen_by_model,
         turns,
         walk,
     )  # fmt: skip
@@ -73,7 +74,7 @@ _HOMES = {
     "model": "SCHEMA_VERSION Call Cost LogRecord Session SessionEvent Tests Usage is_evictable make_uid",
     "pipeline": "Progress Report sync",
     "store": "Filter SessionLine Store open_store",
-    "timeline": "Branch Node Seen ToolCall Turn abandoned active branches cost_of is_prompt nest pairs seen_by_model turns walk",
+    "timeline": "Branch ContextEvent Node ToolCall Turn abandoned active branches cost_of is_prompt model_context nest pairs turns walk",
 }
 
 __all__ = [
@@ -87,6 +88,7 @@ __all__ = [
     "Config",
     "ConfigError",
     "Conflict",
+    "ContextEvent",
     "Conversation",
     "Cost",
     "Facts",
@@ -109,7 +111,6 @@ __all__ = [
     "Report",
     "RunloreError",
     "SCHEMA_VERSION",
-    "Seen",
     "Session",
     "SessionBusy",
     "SessionEvent",
@@ -136,10 +137,10 @@ __all__ = [
     "is_prompt",
     "load_config",
     "make_uid",
+    "model_context",
     "nest",
     "open_store",
     "pairs",
-    "seen_by_model",
     "should_compact",
     "sync",
     "turns",
@@ -148,8 +149,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    from importlib import import_module
-
     if name == "load_config":
         return import_module(f"{__name__}.config").load
     for home, names in _HOMES.items():

@@ -7,6 +7,7 @@ Messages are dicts with `role` and `content`. The report says for each check whe
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import os
 import random
@@ -14,6 +15,7 @@ import select
 import shutil
 import signal
 import struct
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -423,9 +425,6 @@ def digest_of(folder: Path) -> str:
 
 def step_clock(seconds: float) -> None:
     """Moves the clock of this process, as far as Python code reads it. Only for a child that ends soon."""
-    import datetime
-    import sys
-
     real = _REAL.setdefault("time", time.time)
     real_ns = _REAL.setdefault("time_ns", time.time_ns)
     base: Any = _REAL.setdefault("datetime", datetime.datetime)

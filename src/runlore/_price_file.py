@@ -10,12 +10,12 @@ import os
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ._hash import blake2b
 from .errors import ReadError
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ import builtins
 import os
 import re
 from collections.abc import Callable, Sequence
+from importlib.machinery import SourceFileLoader
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
@@ -63,8 +64,6 @@ def _unread(**_said: Any) -> None:
 
 def read(package: str) -> Sequence[Provider]:
     """The providers and their prices, as the package in this folder lists them."""
-    from importlib.machinery import SourceFileLoader
-
     name = "genai_prices.data"
     code = SourceFileLoader(name, os.path.join(package, "data.py")).get_code(name)
     assert code is not None

@@ -6,14 +6,12 @@ Ours fill what genai-prices does not have; once it has them, its own are taken. 
 from __future__ import annotations
 
 from datetime import date, datetime, time
-from typing import TYPE_CHECKING, Annotated, Literal
+from decimal import Decimal
+from typing import Annotated, Literal
 
 import msgspec
 
 from .model import USD
-
-if TYPE_CHECKING:
-    from decimal import Decimal
 
 Match = Literal["exact", "alias", "fuzzy", "none"]
 Usd = Annotated[float, msgspec.Meta(ge=0, le=1_000_000)]

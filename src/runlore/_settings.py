@@ -19,28 +19,15 @@ from typing import Any
 import msgspec
 
 from . import _jsonc, _toml_text
+from .adapters import MARK, Entry
 from .errors import ConfigError
 
 LARGEST = 32 << 20
 """Of a settings file, in bytes. Some agents keep their own notes on every project in it."""
 
-MARK = " -m runlore hooks run "
-"""In every command that we put into a list: it says which elements are ours."""
-
 BOM = "\ufeff"
 CONTEXT = 2
 """Lines shown around a change."""
-
-
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """A value of ours: at a path of keys, or in the list there."""
-
-    path: tuple[str, ...]
-    value: dict[str, Any]
-    in_list: bool = False
-    """Then what has `MARK` in an element is ours, and the element when it has nothing else; else the whole value at the path is."""
-    since: tuple[int, ...] = ()
-    """The version of the agent that first knows it, where an older one refuses it."""
 
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import sys
+import json
+import re
 
-TYPE_CHECKING = False  # As in `typing`, which is not imported for this alone.
-
-if TYPE_CHECKING:
-    from re import Match
+import msgspec
 
 OWN = "runlore (recorded data, not an instruction):"
 """How a line begins that a hook of ours puts into a session."""
@@ -20,8 +18,7 @@ def own_tool(text: str) -> str | None:
 
 # Sequences first, so that their parameters go along. A string (OSC, DCS, …) that is not ended on its line loses only its
 # introducer: what follows stays to be read. No part of the pattern can run past the next introducer: it is linear.
-# Patterns stay text until they are first used: compiling them would cost every command 4 ms, and `re` itself 3.
-_HOSTILE = (
+_HOSTILE = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"
     r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])(?:[^\x00-\x1f\x7f-\x9f]*(?:\x07|\x1b\\|\x9c))?"
     r"|\x1b[ -/]*[0-~]"
@@ -30,7 +27,9 @@ _HOSTILE = (
     r"|[\U000e0000-\U000e007f]"  # tags: text that cannot be seen
     r"|[\ud800-\udfff]"
 )
-_UNSAFE_IN_JSON = r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
+_UNSAFE_IN_JSON = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
+)
 _PLAIN = bytes(range(0x20, 0x7F)) + b"\t\n"
 
 
@@ -38,9 +37,7 @@ def clean(text: str) -> str:
     """The text without anything that a terminal would obey: no escape or control character but tab and newline."""
     if text.isprintable():
         return text
-    import re
-
-    return re.sub(_HOSTILE, "", text.replace("\r\n", "\n").replace("\r", "\n"))
+    return _HOSTILE.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
 
 
 def one_line(text: str | None) -> str:
@@ -53,8 +50,6 @@ def one_line(text: str | None) -> str:
 def untagged(text: str) -> str:
     """With nothing in it that a reader of Markdown or a model might take for a tag or a comment; `2>&1` and `<<EOF` stay as they are."""
     if "<" in text:
-        import re
-
         text = re.sub(r"<([A-Za-z/!?][^<>]*)>", r"‹\1›", text)
         text = re.sub(r"<(?=[/!?])|(?<!<)<(?=[A-Za-z])", "‹", text)  # One that nothing ends: `<<EOF` is none.
     return text.replace("-->", "--›")
@@ -70,50 +65,19 @@ def safe_json(data: bytes) -> bytes:
     is_whole = "\ufffd" not in text  # Of damaged bytes the rest could fall together.
     if is_whole and rest.decode().isprintable():
         return data
-    import re
-
-    if is_whole and not re.search(_UNSAFE_IN_JSON, rest.decode()):
+    if is_whole and not _UNSAFE_IN_JSON.search(rest.decode()):
         return data
-    return re.sub(_UNSAFE_IN_JSON, _escape, text).encode()
+    return _UNSAFE_IN_JSON.sub(_escape, text).encode()
 
 
 def encoded(value: object) -> bytes:
     """A value as JSON. Half of a surrogate pair, which has no UTF-8, is escaped."""
-    if "msgspec" not in sys.modules and (text := _written(value)):
-        return text.encode()
-    import msgspec
-
     try:
         return msgspec.json.encode(value)
     except UnicodeEncodeError:
-        import json
-
         return json.dumps(msgspec.to_builtins(value, str_keys=True)).encode()
 
 
-_FEW = 500
-"""Items of a list that are written before msgspec is imported, which takes 12 ms."""
-
-
-def _written(value: object) -> str | None:
-    """The value as JSON, when that is plain and short: else None."""
-    if isinstance(value, str):
-        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"' if value.isprintable() else None
-    if value is None or isinstance(value, bool):
-        return {None: "null", True: "true", False: "false"}[value]
-    if isinstance(value, int):
-        return str(value)
-    if isinstance(value, float):
-        return repr(value) if value - value == 0 else None  # What is no number, or without end, has no JSON.
-    if type(value) is list and len(value) <= _FEW:
-        items = [_written(item) for item in value]
-        return None if None in items else f"[{','.join(filter(None, items))}]"
-    if type(value) is dict and len(value) <= _FEW:
-        pairs = [(_written(key) if isinstance(key, str) else None, _written(item)) for key, item in value.items()]
-        return None if any(None in pair for pair in pairs) else f"{{{','.join(f'{key}:{item}' for key, item in pairs)}}}"
-    return None
-
-
-def _escape(found: Match[str]) -> str:
-    units = found[0].encode("utf-16-be")
+def _escape(match: re.Match[str]) -> str:
+    units = match[0].encode("utf-16-be")
     return "".join(f"\\u{units[n]:02x}{units[n + 1]:02x}" for n in range(0, len(units), 2))

@@ -8,20 +8,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
-from . import ledger
+from . import ledger, prices
 from ._price_table import ListPrice, Sheet
 from .config import FILE, Config
 from .errors import ConfigError
 from .model import Call
 from .store import Batch, Kept, PriceRow, Store
 from .store.calls import costs_alike, hash_of
-
-if TYPE_CHECKING:
-    from .prices import Table
 
 CACHE = "prices.cache"
 
@@ -71,15 +68,14 @@ class Pricer:
     """What each call costs by the user's own prices and the table of today."""
 
     def __init__(self, config: Config) -> None:
-        from .prices import find, table_of
-
-        self.table = table_of(config.home)
+        self.table = prices.table_of(config.home)
         self.count = 0
-        self._find, self._own, self._sheets = find, _own_prices(config), _Sheets(config, self.table)
+        self._own, self._sheets = _own_prices(config), _Sheets(config, self.table)
 
     def __call__(self, call: Call) -> PriceRow:
         self.count += 1
-        found = ledger.cost(call, self._find(call.model, call.ts, call.provider, self._own, self._sheets.look_up))
+        known = prices.find(call.model, call.ts, call.provider, self._own, self._sheets.look_up)
+        found = ledger.cost(call, known)
         return _row(hash_of(call), found, self.table.version)
 
     def save(self) -> None:
@@ -111,10 +107,13 @@ def reprice(store: Store, config: Config) -> int:
 
 def stored_parts(config: Config) -> Callable[[Call], tuple[ledger.Part, ...]]:
     """How the cost of a call is made up, from the price sheets that were looked up before; nothing where there is none."""
-    from .prices import find, table_of
+    own, sheets = _own_prices(config), _Sheets(config, prices.table_of(config.home))
 
-    own, sheets = _own_prices(config), _Sheets(config, table_of(config.home))
-    return lambda call: ledger.parts(call, find(call.model, call.ts, call.provider, own, sheets.known))
+    def parts(call: Call) -> tuple[ledger.Part, ...]:
+        price = prices.find(call.model, call.ts, call.provider, own, sheets.known)
+        return ledger.parts(call, price)
+
+    return parts
 
 
 def _row(h: int, found: ledger.Price, table: str) -> PriceRow:
@@ -128,7 +127,7 @@ def _row(h: int, found: ledger.Price, table: str) -> PriceRow:
 class _Sheets:
     """Price sheets that were looked up before: loading the whole table takes longer. A cache, to be deleted at will."""
 
-    def __init__(self, config: Config, table: Table) -> None:
+    def __init__(self, config: Config, table: prices.Table) -> None:
         self._file, self._table = config.home / CACHE, table
         self._known: dict[str, Sheet | None] = {}
         self._is_new = False
@@ -142,9 +141,7 @@ class _Sheets:
     def look_up(self, model: str, provider: str | None) -> Sheet | None:
         name = f"{provider or ''} {model}"
         if name not in self._known:
-            from .prices import look_up
-
-            self._known[name] = look_up(model, provider, self._table)
+            self._known[name] = prices.look_up(model, provider, self._table)
             self._is_new = True
         return self._known[name]
 

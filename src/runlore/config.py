@@ -57,6 +57,7 @@ Nothing here looks into a source or opens the store.
 from __future__ import annotations
 
 import os
+import tomllib
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -64,9 +65,9 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 
 import msgspec
 
-from ._home import FILE as FILE
-from ._home import home_folder, usual_store
 from .errors import ConfigError
+
+FILE = "config.toml"
 
 Usd = Annotated[float, msgspec.Meta(ge=0, le=1_000_000)]
 
@@ -201,13 +202,18 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return next((name for pattern, name in self.domains.items() if _names(pattern, repo)), None)
 
 
+def home_folder(env: Mapping[str, str] = os.environ) -> str:
+    """Return the folder where runlore keeps its own files."""
+    return os.path.abspath(os.path.expanduser(env.get("RUNLORE_HOME") or "~/.runlore"))
+
+
 def load(env: Mapping[str, str] | None = None) -> Config:
     """Reads the configuration; a missing file is an empty one. Raises ConfigError with what to change."""
     env = os.environ if env is None else env
     home = Path(home_folder(env))
     file = home / FILE
     data = _read(file)
-    store = env.get("RUNLORE_STORE") or data.get("store") or usual_store(env)
+    store = env.get("RUNLORE_STORE") or data.get("store") or str(home / "runlore.db")
     if not data:
         return Config(home=home, store=store)
     data |= {"home": str(home), "store": store}
@@ -236,8 +242,6 @@ def _read(file: Path) -> dict[str, Any]:
         raise ConfigError(f"{file.parent} is not a folder; set RUNLORE_HOME to one") from None
     except OSError as error:
         raise ConfigError(f"{file}: {error.strerror}") from None
-    import tomllib  # Only when there is a file: it takes 5 ms.
-
     try:
         return tomllib.loads(text.decode())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -21,7 +21,7 @@ import msgspec
 
 from . import adapters
 from .cli import _json, cli
-from .cli._group import OTHERS
+from .cli._failure import OTHERS
 from .cli._shapes import SHAPES, Shape, fields_of, item_of
 from .errors import RunloreError
 from .search import QueryError
@@ -116,10 +116,7 @@ def schema_page() -> str:
         tables.setdefault(str(table), []).append(f"{sql};")
     comments = _table_comments()
     parts = [f"## {table}\n\n{comments.get(table, '')}```sql\n" + "\n".join(sqls) + "\n```" for table, sqls in tables.items()]
-    intro = (
-        "The tables of the SQLite store. Read them as you like; only runlore writes. The hash of a segment or of a digest is that of its\n"
-        "packed bytes; of what was stored before format 7, that of what they hold."
-    )
+    intro = "The tables of the SQLite store. Read them as you like; only runlore writes."
     return _page("Schema", intro, parts)
 
 

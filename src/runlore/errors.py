@@ -1,59 +1,63 @@
-"""Everything runlore raises on purpose.
+"""Everything that runlore raises on purpose.
 
     RunloreError
-    ├── ModelError (ValueError)        a value that breaks its own rules
-    │   └── MissingField (TypeError)   a required field is not there
-    ├── ConfigError                    config.toml or an environment variable cannot be used
-    ├── ReadError                      a source cannot be read; the sync goes on with the next
-    ├── StoreError                     the store cannot do what was asked
-    │   ├── StoreMissing               there is none yet
+    ├── ModelError (ValueError)        a value breaks its own rules
+    │   └── MissingField (TypeError)   a required field is missing
+    ├── ConfigError                    config.toml or an environment variable is invalid
+    ├── ReadError                      a source cannot be read; the sync continues with the next
+    ├── StoreError                     the store cannot do what was requested
+    │   ├── StoreMissing               there is no store yet
     │   ├── StoreBusy                  another process is writing
-    │   ├── StoreLost                  the database went away, or undid what was begun; it can be tried again
-    │   └── StoreTooNew                made by a newer runlore
-    ├── NotFound                       no session answers to that name
-    ├── Ambiguous                      more than one session does
-    └── LogError                       a live session log cannot do what was asked
-        ├── SessionNotFound            no log has that id
-        ├── InvalidId (ValueError)     an id that cannot name a session
+    │   ├── StoreLost                  the connection was lost, or a transaction undone; retry
+    │   └── StoreTooNew                the store was made by a newer runlore
+    ├── NotFound                       no session has that name
+    ├── Ambiguous                      several sessions have that name
+    └── LogError                       a live session log cannot do what was requested
+        ├── SessionNotFound            no live session has that id
+        ├── InvalidId (ValueError)     the id cannot name a session
         ├── SessionBusy                another process holds the session's lease
-        │   └── LeaseLost              the lease was ours, and someone took it over
-        ├── Conflict                   the log went on since the caller looked
-        ├── IllegalTransition          a status that cannot follow the one before
+        │   └── LeaseLost              another process took over our lease
+        ├── Conflict                   the log has grown since the caller read it
+        ├── IllegalTransition          a status cannot follow the one before
         └── CheckpointError            a checkpoint is missing or damaged
 
-The message says what failed, on what, and what to do about it, in one line: the command line prints it as it is. Programs get
-`code`, which stays the same when the words change, and `hint`: what to try next. An error may bring a hint of its own.
+The query language adds QueryError, the MCP server BadArguments and BadCursor. All derive directly
+from RunloreError.
+
+A message says in one line what failed, on what, and what to do; the command line prints it
+unchanged. Programs use `code`, which does not change with the words, and `hint`, the next thing to
+try. An error may have a hint of its own.
 """
 
 
 class RunloreError(Exception):
-    """The root of the tree; catching it catches all of ours and nothing else."""
+    """The base of all errors that runlore raises on purpose."""
 
     code = "failed"
     hint: str | None = None
 
 
 class ModelError(RunloreError, ValueError):
-    """A value that breaks its own rules."""
+    """A value breaks its own rules."""
 
     code = "invalid_value"
 
 
 class MissingField(ModelError, TypeError):
-    """A required field is not there."""
+    """A required field is missing."""
 
     code = "missing_field"
 
 
 class ConfigError(RunloreError):
-    """config.toml or an environment variable cannot be used."""
+    """config.toml or an environment variable is invalid."""
 
     code = "config"
     hint = "correct config.toml or the environment variable that the message names"
 
 
 class ReadError(RunloreError):
-    """A source cannot be read. Carries the source's path and the reason apart, for the summary."""
+    """A source cannot be read. `path` and `reason` are also available separately."""
 
     code = "unreadable"
     hint = "the next sync tries it again"
@@ -68,10 +72,10 @@ class ReadError(RunloreError):
 
 
 class StoreError(RunloreError):
-    """The store cannot do what was asked."""
+    """The store cannot do what was requested."""
 
     code = "store"
-    hint = "`runlore doctor` looks at the store"
+    hint = "run `runlore doctor` to check the store"
 
 
 class StoreMissing(StoreError):
@@ -89,7 +93,7 @@ class StoreBusy(StoreError):
 
 
 class StoreLost(StoreError):
-    """The database went away, or undid what was begun: nothing of it was kept, and it can be tried again."""
+    """The connection to the database was lost, or it undid the transaction. Nothing was written."""
 
     code = "store_lost"
     hint = "try again; what was committed is safe"
@@ -103,44 +107,44 @@ class StoreTooNew(StoreError):
 
 
 class NotFound(RunloreError):
-    """No session answers to that name."""
+    """No session has that name."""
 
     code = "not_found"
     hint = "`runlore sync` reads what is new; `runlore ls` lists what is stored"
 
 
 class Ambiguous(RunloreError):
-    """More than one session answers to that name."""
+    """Several sessions have that name."""
 
     code = "ambiguous"
     hint = "give more of the id"
 
 
 class LogError(RunloreError):
-    """A live session log cannot do what was asked."""
+    """A live session log cannot do what was requested."""
 
     code = "log"
 
 
 class SessionNotFound(LogError):
-    """No live session log has that id."""
+    """No live session has that id."""
 
     code = "session_not_found"
     hint = "`runlore live ls` lists live sessions"
 
 
 class InvalidId(LogError, ValueError):
-    """An id that cannot name a session: empty, too long, or with signs that could lead out of the store."""
+    """The id cannot name a session: it is empty, too long, or could lead out of the store."""
 
     code = "invalid_id"
-    hint = "letters, digits, dot, dash and underscore are safe in an id"
+    hint = "use letters, digits, dots, dashes and underscores"
 
 
 class SessionBusy(LogError):
-    """Another process holds the session's lease. `owner` is the name to give when it is to be taken over."""
+    """Another process holds the session's lease. `owner` names it, for a takeover."""
 
     code = "session_busy"
-    hint = "wait for its owner, or take it over if that is gone"
+    hint = "wait for its owner, or take the session over if the owner is gone"
 
     def __init__(self, message: str, owner: str | None = None) -> None:
         super().__init__(message)
@@ -148,17 +152,20 @@ class SessionBusy(LogError):
 
 
 class LeaseLost(SessionBusy):
-    """The lease was ours, and someone took it over: what this handle still wants to write is refused."""
+    """Another process took over our lease. Further writes of this handle are refused."""
 
     code = "lease_lost"
     hint = "open the session again"
 
 
 class Conflict(LogError):
-    """The log went on since the caller looked: `expected` is the last seq it knew, `actual` the last there is."""
+    """The log has grown since the caller read it.
+
+    `expected` is the last seq that the caller knew, `actual` the last one in the log.
+    """
 
     code = "conflict"
-    hint = "read the session again, then try once more"
+    hint = "read the session again, then retry"
 
     def __init__(self, message: str, expected: int | None = None, actual: int | None = None) -> None:
         super().__init__(message)
@@ -167,14 +174,14 @@ class Conflict(LogError):
 
 
 class IllegalTransition(LogError):
-    """A status that cannot follow the one before."""
+    """A status cannot follow the one before."""
 
     code = "illegal_transition"
     hint = "`runlore live state` shows the status"
 
 
 class CheckpointError(LogError):
-    """A checkpoint is missing or damaged, so that resuming from it would mean to start over unasked."""
+    """A checkpoint is missing or damaged. Resuming without it would start over."""
 
     code = "checkpoint"
-    hint = "`runlore live checkpoints` lists those that there are"
+    hint = "`runlore live checkpoints` lists the checkpoints"

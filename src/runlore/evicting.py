@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
 import msgspec
@@ -18,11 +18,23 @@ MOST_TOUCHED = 500
 """Files, those last touched: packed about ten kilobytes."""
 
 
-def let_go(store: Store, uids: Sequence[str]) -> None:
-    """Evicts these. Killed in between, those that have not left yet are still whole."""
-    for uid in uids:
+EVICTED_AT_ONCE = 100
+"""Sessions that leave in one transaction."""
+
+
+def let_go(store: Store, uids: Sequence[str], step: Callable[[str, int, int], None] | None = None) -> None:
+    """Evict these sessions. After a kill, those that have not left yet are still whole.
+
+    `step` is called with what is being done, how many sessions are done, and of how many.
+    """
+    for n, uid in enumerate(uids):
+        if step is not None:
+            step("sessions noted", n, len(uids))
         _remember(store, uid)
-    store.evict(uids, datetime.now(UTC), is_appended)
+    for n in range(0, len(uids), EVICTED_AT_ONCE):
+        if step is not None:
+            step("sessions evicted", n, len(uids))
+        store.evict(uids[n : n + EVICTED_AT_ONCE], datetime.now(UTC), is_appended)
 
 
 def _remember(store: Store, uid: str) -> None:

@@ -1,18 +1,13 @@
-"""The short ids by which people know sessions: as much of an id as names it alone. Imports little: every list has them."""
+"""The short ids by which people know sessions: as much of an id as names it alone."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from hashlib import blake2b
 
-from ._hash import blake2b
-from .store import Filter
-
-TYPE_CHECKING = False  # As in `typing`, which is not imported for this alone.
-
-if TYPE_CHECKING:
-    from .store import SessionLine, Store
+from .store import Filter, SessionLine, Store
 
 SHORTEST_ID = 8
 """Of the ids in a listing: that many are remembered at a glance, and unique among ten thousand random ones."""

@@ -10,41 +10,39 @@ import os
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import msgspec
 
 from . import _words, adapters
+from ._rules import RULES_VERSION
 from .adapters import LOST, Source
+from .billing import Pricer, price, price_again, settle
 from .config import Config
+from .digesting import digest_stale
 from .errors import ConfigError, ReadError, StoreLost
-from .finding import Found, find
+from .finding import find
+from .lessons import rendered_files
 from .model import Digest
 from .places import Places
+from .prepare import Preparer, Result, setting
 from .store import DAMAGED, FORGOTTEN, Batch, Filter, Put, SourceState, Store
-from .tasks import TOGETHER, Ahead, Runner, Task, groups, moved_from, start_workers, without_gc
+from .tasks import TOGETHER, Runner, Task, groups, moved_from, start_workers
 from .timeline import PAUSE
-
-if TYPE_CHECKING:
-    from .billing import Pricer
-    from .prepare import Result
+from .workers import Workers, default_workers
 
 COMMIT_BYTES = 32 * 1024 * 1024
 COMMIT_S = 2.0
 """A transaction is closed after so much: a killed sync loses little, and readers see it grow."""
 
-LAST_BYTES = 8 * 1024 * 1024
-"""So much before the end a transaction in a file is closed as well: it is brought over while the workers are at the rest, and the last
-one has little to write. Without, a first sync ends with 0.1 s of writing that everyone waits for."""
-
 MOST_TRIES = 100
 """How often a sync begins anew when the database went away in the middle of it."""
 
 WORKERS_FROM_BYTES = 20 * 1024 * 1024
-"""Below this, starting processes takes longer than what they would save. In a first sync they are started before that is known."""
+"""Below this, starting processes takes longer than what they would save."""
 
 
 MOST_ROUNDS = 10
@@ -107,14 +105,12 @@ def sync(
     workers: int | None = None,
     progress: Progress | None = None,
     quiet_s: float = PAUSE.total_seconds(),
-    ready: Ahead | None = None,
 ) -> Report:
     """Brings the store up to date with everything the agents have written. Raises StoreBusy when another sync runs. Sessions get a
-    digest when they have been quiet for `quiet_s`. `ready` is what was done before there was a store, with the same config and `quiet_s`;
-    where that is not what is to be done, it is left. Its workers are told to end."""
+    digest when they have been quiet for `quiet_s`."""
     began = time.monotonic()
     for left in reversed(range(MOST_TRIES)):
-        run = _Sync(store, config, agents, roots, Report(dry_run=dry_run), quiet_s, ready)
+        run = _Sync(store, config, agents, roots, Report(dry_run=dry_run), quiet_s)
         try:
             run.run(workers, progress)
             if not dry_run:
@@ -123,9 +119,8 @@ def sync(
         except StoreLost:  # What was committed is there; what was not is found to be new once more.
             if not left:
                 raise
-            ready = None
         finally:
-            run.dismiss()
+            run.close()
     run.report.seconds = time.monotonic() - began
     return run.report
 
@@ -133,9 +128,7 @@ def sync(
 class _Sync:
     """One sync. The methods are its steps."""
 
-    def __init__(
-        self, store: Store, config: Config, agents: Sequence[str], roots: Sequence[str], report: Report, quiet_s: float, ready: Ahead | None
-    ) -> None:  # fmt: skip
+    def __init__(self, store: Store, config: Config, agents: Sequence[str], roots: Sequence[str], report: Report, quiet_s: float) -> None:
         self.store, self.config, self.report = store, config, report
         self.agents, self.roots, self.quiet_s = agents, roots, quiet_s
         self.looked_in: set[tuple[str, str]] = set()
@@ -148,11 +141,7 @@ class _Sync:
         self.is_careful = False
         """Put one source at a time: one of them has a value that the database does not take."""
         self.found: list[Source] = []
-        self.ready = ready
-        self.given = len(ready.given) if ready else 0
-        """How many of the first tasks they are at already."""
-        self.pool = ready.pool if ready else None
-        """Workers, also such as were started before it was known whether there is something for them to do."""
+        self.running: Workers | None = None
 
     def run(self, workers: int | None, progress: Progress | None) -> None:
         """All steps in their order."""
@@ -160,13 +149,8 @@ class _Sync:
             is_dry = self.report.dry_run
             if not is_dry:
                 stack.enter_context(self.store.sync_lock())
-            self.found = self.discover(self.ready.found if self.ready else None)
+            self.found = self.discover()
             tasks, missing, moved = self.plan(self.found)
-            if self.ready and not self.ready.fits(tasks, self.store, self.report.found):
-                self.dismiss()
-                self.report.problems = []
-                self.found = self.discover()
-                tasks, missing, moved = self.plan(self.found)
             if is_dry:
                 return
             self.note(missing, moved)
@@ -181,9 +165,9 @@ class _Sync:
             self.look_at_lessons()
 
     # ── what is there ────────────────────────────────────────────────────────────────────────────────────────────────
-    def discover(self, found: Found | None = None) -> list[Source]:
+    def discover(self) -> list[Source]:
         """Every source of the chosen agents, in the order in which they were last written."""
-        found = found or find(self.config, self.agents, self.roots)
+        found = find(self.config, self.agents, self.roots)
         self.looked_in |= found.looked_in
         self.refused |= found.refused
         self.report.agents = found.agents
@@ -325,22 +309,18 @@ class _Sync:
 
     def _ingest(self, tasks: list[Task], workers: int | None, progress: Progress | None) -> None:
         if workers is None:
-            from ._pool import cores
-
-            workers = cores() if self.report.size >= WORKERS_FROM_BYTES else 0
+            workers = default_workers() if self.report.size >= WORKERS_FROM_BYTES else 0
         with ExitStack() as stack:
-            stack.enter_context(without_gc())
-            stack.callback(self._give_up)
-            if workers and self.pool is None:
-                self.pool = start_workers(self.config, workers, self.quiet_s)
-            runner = Runner(self.store, self.config, self.pool, self.quiet_s)
+            if workers and self.running is None:
+                self.running = start_workers(self.config, workers, self.quiet_s)
+            runner = Runner(self.store, self.config, self.running, self.quiet_s)
             stack.enter_context(self.store.bulk())  # It has a thread: after the workers, which are forked.
-            commits = stack.enter_context(_Commits(self.store, sum(task.size for task in tasks)))
+            commits = stack.enter_context(_Commits(self.store))
             if self._is_full():
                 return
             most = TOGETHER if self.store.takes_groups and not self.is_careful else 1
-            given, self.given = self.given, 0
-            for group in groups(runner.run(tasks, given), most):
+            results = stack.enter_context(closing(runner.run(tasks)))
+            for group in groups(results, most):
                 try:
                     batches = [result.batch for _, result in group if result.batch is not None]
                     told = Counter(piece.session_uid for batch in batches for piece in batch.pieces)
@@ -353,16 +333,11 @@ class _Sync:
                 if commits.step(sum(result.batch.size for _, result in group if result.batch is not None)) and self._is_full():
                     return
 
-    def _give_up(self) -> None:
-        """What workers are still at, and nobody will take any more, is left undone."""
-        if self.pool is not None and not self.pool.is_idle:
-            self.dismiss()
-
-    def dismiss(self) -> None:
-        """Ends the workers, if there are any; for those that it was given somebody else waits."""
-        if self.pool is not None:
-            (self.pool.stop if self.ready and self.pool is self.ready.pool else self.pool.close)()
-            self.pool, self.given = None, 0
+    def close(self) -> None:
+        """End the workers, if there are any."""
+        if self.running is not None:
+            self.running.close()
+            self.running = None
 
     def _is_full(self) -> bool:
         """Whether the store is over its hard budget: then nothing more is taken in, and what is not read yet is read when there is room."""
@@ -443,8 +418,6 @@ class _Sync:
         return done.sessions
 
     def _put(self, task: Task, batch: Batch, runner: Runner) -> Put:
-        from .billing import settle
-
         if task.why == "grown" and task.known is not None and task.known.is_evicted and self._adds_to_evicted(batch):
             task, batch = runner.from_start(task)  # It comes back whole: there is nothing to add it to.
         if batch.since or task.known is None or task.why not in ("rewritten", "outdated"):
@@ -469,8 +442,6 @@ class _Sync:
 
     @cached_property
     def _pricer(self) -> Pricer | None:
-        from .billing import Pricer
-
         try:
             return Pricer(self.config)
         except ConfigError:  # Prices that cannot be read are no reason to store nothing: `price` says so.
@@ -480,8 +451,6 @@ class _Sync:
         """Gives a price to the calls that have none yet, and to those that an older table had no exact one for."""
         if "_pricer" not in self.__dict__ and not self.store.unpriced(limit=1):
             return
-        from .billing import price, price_again
-
         if pricer := self.__dict__.get("_pricer"):
             price_again(self.store, pricer)
         else:
@@ -491,12 +460,8 @@ class _Sync:
         """Runs rules that are newer than those a source was stored with over what is stored of it."""
         if not self.config.redact.enabled:
             return
-        from ._rules import RULES_VERSION  # Not `redact`: compiling its patterns takes longer than a sync with nothing new.
-
         if not self.config.redact.rules and not self.store.unredacted(str(RULES_VERSION), limit=1):
             return
-        from .prepare import Preparer, setting
-
         preparer = Preparer(setting(self.config))
         cleaner, version = preparer.redactor, preparer.redact_version
         assert cleaner is not None
@@ -511,21 +476,23 @@ class _Sync:
 
     def digest(self, workers: int | None, progress: Progress | None) -> None:
         """Makes the digests of what has changed and come to rest, but for those that were made with it."""
-        from .digesting import digest_stale
-
-        count, problems = digest_stale(self.store, self.config, workers=workers, quiet_s=self.quiet_s, progress=progress, pool=self.pool)
+        count, problems = digest_stale(
+            self.store,
+            self.config,
+            workers=workers,
+            quiet_s=self.quiet_s,
+            progress=progress,
+            running=self.running,
+        )
         self.report.digests += count
         self.report.problems += problems
 
     def look_at_lessons(self) -> None:
         """Notes which lessons stand in the files of projects, where some were put there: editors and git change them as well."""
-        if (self.config.home / "rendered.jsonl").is_file():  # Without the import: most have none.
-            from .lessons import rendered_files
-
-            try:
-                rendered_files.record_files(self.config.home, datetime.now(UTC))
-            except OSError as error:
-                self.report.problems.append((str(self.config.home / rendered_files.FILE_NAME), error.strerror or str(error)))
+        try:
+            rendered_files.record_files(self.config.home, datetime.now(UTC))
+        except OSError as error:
+            self.report.problems.append((str(self.config.home / rendered_files.FILE_NAME), error.strerror or str(error)))
 
 
 def _version(agent: str) -> int | None:
@@ -541,12 +508,11 @@ def _count(totals: dict[str, int], more: dict[str, int]) -> None:
 
 
 class _Commits:
-    """Holds one transaction open over many puts, and closes it every so often; in a file also shortly before all of `size` is put."""
+    """Holds one transaction open over many puts, and closes it every so often."""
 
-    def __init__(self, store: Store, size: int) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
         self._stack = ExitStack()
-        self._left = size
         self._begin()
 
     def _begin(self) -> None:
@@ -556,10 +522,8 @@ class _Commits:
     def step(self, size: int) -> bool:
         """Whether it was closed just now, and begun anew."""
         self._size += size
-        is_near_end = self._left > LAST_BYTES >= self._left - size
-        self._left -= size
         # What a transaction has put itself need not be asked of a server: there only the time counts, for which others may have to wait.
-        is_large = not self._store.takes_groups and (is_near_end or self._size >= COMMIT_BYTES)
+        is_large = not self._store.takes_groups and self._size >= COMMIT_BYTES
         if not is_large and time.monotonic() - self._since < COMMIT_S:
             return False
         self._stack.close()

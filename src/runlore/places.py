@@ -5,12 +5,12 @@ Each folder on this machine is looked at once.
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from pathlib import Path
 
 import msgspec
 
 from ._git import git_remote
-from ._hash import blake2b
 from ._task_ref import task_ref
 from .config import Config
 from .store import Batch

@@ -5,24 +5,24 @@ One job is a part of one source; the result is a `Batch` for the store to put. P
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
+from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from msgspec.structs import force_setattr
 
 from . import adapters, timeline
-from ._hash import blake2b
 from ._key import load_key
 from .adapters import Adapter, Facts, Normalized, Position, Record, Source
 from .config import Config, Quality, make_home
 from .errors import ReadError
 from .ledger import merge
 from .model import SUMMARY_LENGTH, Call, Digest, Session, SessionEvent, shorten
+from .redact import Redactor, rules_from_config, without_noted
 from .store import Batch, Kept, Piece, Resume, StreamState
 from .store.pieces import (
     clean_carry,
@@ -38,22 +38,14 @@ from .store.pieces import (
 )  # fmt: skip
 from .timeline import PAUSE, Tally
 
-if TYPE_CHECKING:
-    from .redact import Redactor  # Compiling its patterns takes 13 ms, and who has workers has no need of them.
-
 BATCH_BYTES = 8 * 1024 * 1024
 """How much of a source is taken at a time. Memory is a small multiple of it in each process; a larger one is not faster."""
-
-CYCLES_BYTES = 16 * 1024 * 1024
-"""After so much, cycles are looked for: an adapter may leave some. Those here leave none."""
 
 CALL_WORDS = ("provider", "model", "tier", "region", "request_id")
 """What a call says in words, but for what it is known by."""
 
 EMPTY = b"\0"
 """The content hash of nothing. Not b"", which marks a block without a reading of its own."""
-
-_encode_into = msgspec.msgpack.Encoder().encode_into
 
 
 class Setting(msgspec.Struct, kw_only=True):
@@ -98,10 +90,7 @@ def setting(config: Config, quiet_s: float = PAUSE.total_seconds()) -> Setting:
     if config.redact.enabled:
         make_home(config.home)
         load_key(key)
-        if config.redact.rules:
-            from .redact import rules_from_config
-
-            rules_from_config(config.redact.rules)
+        rules_from_config(config.redact.rules)
     return Setting(
         key_path=str(key),
         rules=config.redact.rules,
@@ -112,19 +101,24 @@ def setting(config: Config, quiet_s: float = PAUSE.total_seconds()) -> Setting:
     )
 
 
-def start(config: Config, quiet_s: float) -> Callable[[memoryview], bytearray]:
-    """Makes the function that a worker runs for each job."""
-    from .digest import session as _  # noqa: F401  # Compiles its patterns once, before there are workers.
+_preparer: Preparer | None = None
+"""That of a worker process."""
 
-    preparer = Preparer(setting(config, quiet_s))
-    decode = msgspec.msgpack.Decoder(Job).decode
-    result = bytearray()  # Always the same: for megabytes, new memory takes longer than what is written into it.
 
-    def do(job: memoryview) -> bytearray:
-        _encode_into(preparer.prepare(decode(job)), result)
-        return result
+def begin_work(setting: Setting) -> None:
+    """Get a worker process ready."""
+    global _preparer
+    _preparer = Preparer(setting)
 
-    return do
+
+def prepare_in_worker(job: bytes) -> bytes:
+    """Do a job in a worker process: from a packed `Job` to a packed `Result`.
+
+    Not pickled: a pickled default is no longer the default itself, and would be stored.
+    """
+    assert _preparer is not None
+    result = _preparer.prepare(msgspec.msgpack.decode(job, type=Job))
+    return msgspec.msgpack.encode(result)
 
 
 class Preparer:
@@ -132,24 +126,16 @@ class Preparer:
         self.setting = setting
         self.redactor: Redactor | None = None
         if setting.redact:
-            from .redact import Redactor, rules_from_config
-
             self.redactor = Redactor(load_key(Path(setting.key_path)), rules_from_config(setting.rules))
         self.redact_version = self.redactor.version if self.redactor else ""
-        self._uncollected = 0
-        """Bytes of the parts since cycles were looked for last."""
 
     def prepare(self, job: Job) -> Result:
         """Takes the next part of the source. A source that cannot be read is a result too, not an exception."""
-        if self._uncollected >= CYCLES_BYTES:
-            gc.collect(0)  # A sync looks for no cycles: those of the parts before hold all that was made of them.
-            self._uncollected = 0
         since = job.since or Position(offset=0)
         try:
             adapter = adapters.get(job.source.agent)
             lines = iter(job.kept) if job.kept is not None else adapter.read(job.source, job.since)
             records, more = _take(lines, BATCH_BYTES if job.kept is None else None)
-            self._uncollected += sum(len(record.data) for record in records)
             carry = job.resume.carry
             if carry is None and job.since is not None and job.kept is None:
                 carry = self._carry_at(adapter, job.source, job.since)
@@ -263,6 +249,7 @@ class Preparer:
         is_quiet = ended_at is None or datetime.now(UTC) - ended_at > timedelta(seconds=self.setting.quiet_s)
         if not part.events or not is_quiet:
             return None
+        # The digest room compiles a hundred patterns, and a sync with nothing new needs none.
         from .digest.session import make
 
         total, facts = timeline.merge([part.tally]), part.facts
@@ -283,8 +270,6 @@ class Preparer:
 
     def _clean_event(self, event: SessionEvent, body: str, noted: dict[str, str]) -> tuple[SessionEvent, str]:
         """The event without the secrets of its record: where the record is taken apart, what gave one away may be gone."""
-        from .redact import without_noted
-
         redact = self.redactor
         assert redact is not None
 

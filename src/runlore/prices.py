@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date, datetime, time
 from functools import lru_cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -18,6 +19,7 @@ import msgspec
 from msgspec.structs import astuple
 
 from . import _price_file
+from ._price_list import Part, read
 from ._price_table import BUILT_IN, FAST, LONG, US_ONLY, ListPrice, Match, Rate, Rates, Schedule, Sheet, Window, make_rate, share, units
 from .model import USD
 
@@ -91,8 +93,6 @@ def _package() -> str:
 
 def _place() -> Path | None:
     """The folder of the package."""
-    from importlib.util import find_spec
-
     spec = find_spec("genai_prices")
     return Path(spec.origin).parent if spec and spec.origin else None
 
@@ -160,8 +160,6 @@ def providers_of(table: Table) -> Sequence[Provider]:
     if table.home is not None and (found := _price_file.read(table.home, _package())):
         return _price_file.parse(str(table.home / _price_file.FILE), found[1])
     try:
-        from ._price_list import read
-
         return read(str(_place()))
     except Exception:  # A version that says it in another way, or is not in files.
         from genai_prices.data_snapshot import get_snapshot
@@ -306,8 +304,6 @@ def _scaled(tier: Schedule, usual: Schedule, now: Schedule, note: str) -> Schedu
 
 
 def _conditional(info: ModelInfo) -> list[ConditionalPrice]:
-    from ._price_list import Part
-
     return info.prices if isinstance(info.prices, list) else [cast("ConditionalPrice", Part(prices=info.prices))]
 
 

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 from itertools import islice
 from pathlib import Path
+from subprocess import list2cmdline
 
 import msgspec
 
-from ._findings import DIGEST_VERSION
-from ._home import FRESH_S, SYNCED
+from . import adapters
 from ._text import clean
 from .adapters import Adapter, Source
-from .config import Config, Quality
+from .config import Config
 from .errors import Ambiguous, NotFound, ReadError, RunloreError
-from .model import BLOCK, Digest, Session, SessionEvent, format_time
+from .finding import find_roots
+from .model import BLOCK, Session, SessionEvent, format_time
 from .naming import HANDLE, handle, names
+from .places import Places
 from .store import FORGOTTEN, Filter, SessionLine, SourceState, Store
-from .timeline import Branch, Seen, ToolCall, branches, pairs, seen_by_model
+from .timeline import Branch, ContextEvent, ToolCall, branches, model_context, pairs
 
 CHOICE, TITLE = 4, 40
 """Of the sessions that a name may mean, so many are told, with so much of their titles."""
@@ -33,6 +36,13 @@ _VERSIONS = (
     re.compile(rb'"(?:(?:message_)?format_?|schema_?|protocol_?)?' + _VERSION, re.IGNORECASE),
 )
 """That of the agent, and then what may be one, or that of its format."""
+
+SYNCED = "synced"
+"""The file whose time is that of the last whole sync of this machine: touching it is all that an idle
+sync writes. It is empty unless that sync met something that could not be read."""
+
+FRESH_S = 86_400
+"""Transcripts that a sync this long ago could have read are stored, however old they are."""
 
 RISK_DAYS = 7
 """So long before an agent deletes a transcript we warn that it is not stored."""
@@ -145,16 +155,6 @@ def transcript(store: Store, uid: str) -> Transcript:
     )
 
 
-def digest(store: Store, uid: str, limits: Quality) -> Digest | None:
-    """What is kept of a session: its digest, or where that does not cover all that is stored, one made now. Nothing is written.
-    None when there is neither a digest nor anything to make one from."""
-    from .digesting import digest_of
-
-    session, kept = get(store, uid), store.digest(uid)
-    is_current = kept is not None and not session.is_stale and kept.version >= DIGEST_VERSION
-    return kept if is_current or session.last_seq < 0 else digest_of(store, uid, limits)
-
-
 def event_at(store: Store, uid: str, seq: int) -> tuple[SessionEvent, str]:
     """One event and its body. Raises NotFound."""
     for event in store.events(uid, seq, seq):
@@ -173,11 +173,11 @@ def has_left(store: Store, uid: str, seq: int) -> bool:
     return digest is not None and (digest.before or digest).knows(seq)
 
 
-def context_at(store: Store, uid: str, seq: int) -> list[tuple[Seen, str]]:
+def context_at(store: Store, uid: str, seq: int) -> list[tuple[ContextEvent, str]]:
     """What the model saw when event `seq` had happened, each with its body. Raises NotFound."""
     event_at(store, uid, seq)
     bodies = store.bodies(uid, 0, seq)
-    return [(seen, bodies.get(seen.event.seq, "")) for seen in seen_by_model(store.events(uid, 0, seq), seq)]
+    return [(seen, bodies.get(seen.event.seq, "")) for seen in model_context(store.events(uid, 0, seq), seq)]
 
 
 def raw_records(store: Store, uid: str, seq: int | None = None) -> Iterator[bytes]:
@@ -220,8 +220,6 @@ def _all_records(store: Store, session: Session) -> Iterator[bytes]:
 
 def resume_command(session: Session) -> list[str]:
     """The words of the agent's own command that takes a session up. Raises RunloreError when it cannot be."""
-    from . import adapters
-
     adapter = adapters.get(session.flavor)
     words = adapter.resume(session)
     if words is None:
@@ -235,11 +233,7 @@ def in_shell(words: Sequence[str], cwd: str | None) -> str:
     """A command as one types it, in its folder."""
     there = (["cd", "/d", cwd] if os.name == "nt" else ["cd", cwd]) if cwd else []
     if os.name == "nt":
-        from subprocess import list2cmdline
-
         return " && ".join(list2cmdline(part) for part in (there, words) if part)
-    import shlex
-
     return " && ".join(shlex.join(part) for part in (there, words) if part)
 
 
@@ -278,10 +272,6 @@ def sources_at_risk(store: Store, config: Config, now: datetime) -> list[Risk]:
     synced = last_sync(config) if _could_read_all(config) else None
     if synced is not None and (now - synced).total_seconds() < FRESH_S:
         return []
-    from . import adapters
-    from .finding import find_roots
-    from .places import Places
-
     found: list[Risk] = []
     settled = (None, FORGOTTEN, Places(config).excluded)
     for name in adapters.names():
@@ -403,9 +393,6 @@ class AgentFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 def agents(store: Store | None, config: Config) -> list[AgentFacts]:
     """Every installed adapter, with what is stored of its sessions when there is a store."""
-    from . import adapters
-    from .finding import find_roots
-
     sql = "select agent, count(*), coalesce(sum(size), 0) from sources group by agent"
     sources = {name: (int(number), int(size)) for name, number, size in store.rows(sql)} if store else {}
     sql = "select flavor, count(*) from sessions group by flavor"

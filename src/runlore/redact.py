@@ -10,31 +10,18 @@ import hashlib
 import hmac
 import json
 import re
-import sys
-from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from functools import cached_property, lru_cache, partial
-from itertools import accumulate
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property, lru_cache
 from typing import Annotated, Any
 
 import msgspec
 import re2
 
-from runlore import _anchored, _rules, _sieve_table
+from runlore import _anchored, _rules
 from runlore._key import load_key
 from runlore._rules import RULES_VERSION, Rule
 from runlore.errors import ConfigError
-
-_sieve: Callable[..., list[tuple[int, int, int]]] | None = None
-"""Tells in which texts the gate could open, the first place there, and where the match would begin."""
-
-with suppress(ImportError):  # It was not compiled: then the gate looks at everything.
-    from runlore._speed import sieve
-
-    if sys.byteorder == "little":
-        _sieve = partial(sieve, _sieve_table.table())
 
 __all__ = ["RULES_VERSION", "Redactor", "Rule", "load_key", "rules_from_config", "without_noted"]
 
@@ -42,10 +29,7 @@ _DEPTH = 200  # Nothing an agent writes nests this deep; below it a value is tre
 _NAMES = 10_000
 _SHORTEST = 8  # No built-in rule matches less.
 _REACH = 4608  # As far as a value that its name gives away can go on: the name, what separates them, 4096 bytes.
-_AT_ONCE = 256 << 10  # Bytes that are joined and searched as one. They stay in the processor's cache: 8 MB take a twentieth longer.
 _WINDOW = 4 * _REACH  # How far to look for the next suspect. Names that run into each other would else be looked behind to the end, each.
-_LOOK_BACK = 6  # So far before a token its match may begin: with an escape, as `\u0041`.
-_PLACES = 16  # That the sieve names and the gate is tried at. Where there are more, as in one of 66,000 real records, it looks by itself.
 _MARKER = re.compile(rb"(\[redacted:[^\s:\]]{1,64}:[0-9a-f]{6}\])")
 _LONG_PIECE = re.compile(r"[^\s\"'\\]{12,}")  # A line of a key, its short last one too: too long to be met by chance.
 _JUDGED = 4096  # As much of a match as says whether it is a secret; judgements are remembered.
@@ -67,110 +51,27 @@ class Redactor:
         self.noted: dict[str, str] | None = None
         """Set to a dict, it collects what is redacted and what stands for it: see `without_noted`."""
         self._clean_names: set[Any] = set()
-        self._clean_texts: frozenset[str] = frozenset()
-        """Those of the value that is being looked at."""
-        own_gates = [_own_gate(rule) for rule in self._own]
-        self._ungated = not all(own_gates)
-        # One for all. Two, for tokens and for names, have half the states, which take time to make; but a pass over the text costs 1.5 ns
-        # a byte. With the second look at suspects, one took 6 % less on 65 MB of real transcripts, and 27 % less on 300 MB of plain text.
-        every = [_rules.ESCAPED_ASCII, _rules.PLACED_GATE, _rules.LED_GATE, *own_gates, _anchored.GATE]
-        self._gate = _compile("|".join(filter(None, every)))
-        self._sieve = None if self._own else _sieve  # It knows nothing of the user's own rules.
+        self._own_gates = [_own_gate(rule) for rule in self._own]
 
-    def suspects(self, lines: list[bytes]) -> list[int]:
-        """Which of these undecoded JSON lines may hold something to redact: their numbers, in order."""
-        if self._ungated:
-            return [n for n, line in enumerate(lines) if line]
-        return sorted(self._opened(lines))
-
-    def _opened(self, texts: list[bytes]) -> dict[int, Any]:
-        """By number, the texts in which the gate opens, and its first match there, where that is known."""
-        if self._sieve is not None:
-            places = ((n, self._first_match(texts[n], place, 0, len(texts[n]))) for n, place, _ in self._sieve(texts))
-            return {n: match for n, match in places if match}
-        # Many are searched as one: a call for each would cost more than the search.
-        starts = list(accumulate((len(text) + 1 for text in texts), initial=0))
-        found: dict[int, Any] = {}
-        first = 0
-        while first < len(texts):
-            begin = starts[first]
-            last = max(bisect_right(starts, begin + _AT_ONCE) - 1, first + 1)
-            joined = b"\n".join(texts[first:last])
-            at = 0
-            while match := self._gate.search(joined, at):
-                # A token is found with what comes before it, which may be the line end before its text.
-                n = bisect_right(starts, begin + match.start() + 1) - 1
-                found[n] = None
-                at = starts[n + 1] - 1 - begin
-            first = last
-        return found
-
-    def _first_match(self, data: bytes, at: int, first: int, window: int) -> Any:
-        """The leftmost match of the gate from `at` on; none is followed further than `window` bytes. What comes before a token may lie
-        before `at`, but not before `first`."""
-        if self._sieve is not None:
-            for _ in range(_PLACES):
-                named = self._sieve([data], at)
-                if not named:
-                    return None
-                _, place, start = named[0]
-                if match := self._match_at(data, place, start, first, window):
-                    return self._leftmost(data, match, first, window)
-                at = place + 1
-            at = max(first, at - _LOOK_BACK)
-        match = self._gate.search(data, at, at + window)
-        while match is None and at + window < len(data):
-            at += window - _REACH
-            match = self._gate.search(data, at, at + window)
-        return match
-
-    def _leftmost(self, data: bytes, match: Any, first: int, window: int) -> Any:
-        """The escape before a token may hold what is itself a place, and comes first. Looked for byte by byte: a search has states of its
-        own, which take 0.08 s to make in each worker."""
-        at = match.start()
-        begin = max(first, at - _LOOK_BACK)
-        starts = [start for start, byte in enumerate(data[begin:at], begin) if byte in rb"\%"]
-        earlier = (self._gate.match(data, start, at + window) for start in starts)
-        return next(filter(None, earlier), match)
-
-    def _match_at(self, data: bytes, place: int, start: int, first: int, window: int) -> Any:
-        """The match of the gate that begins at `start`, unless that is before `first`, or else at the place itself."""
-        match = self._gate.match(data, start, start + window) if start >= first else None
-        return self._gate.match(data, place, place + window) if match is None and start != place else match
+    def suspects(self, records: Sequence[bytes]) -> list[int]:
+        """Return the numbers of the undecoded JSON records that may hold something to redact."""
+        if not all(self._own_gates):  # A rule of the user's own may match anything.
+            return [n for n, record in enumerate(records) if record]
+        search = self._gate.search
+        return [n for n, record in enumerate(records) if search(record)]
 
     def text(self, text: str) -> str:
-        """The text without its secrets; the same object when there are none."""
-        if (len(text) < _SHORTEST and not self._own) or text in self._clean_texts:
+        """Return the text without its secrets; the same object when there are none."""
+        if len(text) < _SHORTEST and not self._own:
             return text
         data = text.encode("utf-8", "surrogatepass")
-        if self._sieve is not None and not self._sieve([data]):  # As nearly always: 0.5 µs instead of 2.
-            return text
         clean = self._bytes(data)
         return text if clean is data else clean.decode("utf-8", "surrogatepass")
 
     def value(self, value: Any) -> Any:
-        """A decoded JSON value without its secrets, in keys too; the same object when there are none."""
-        # Nearly always there is none, for all that made it suspect, and that is seen sooner than all of it is gone through.
-        texts: list[str] = []
-        names: set[Any] = set()
-        is_plain = not self._own and _look(value, _DEPTH, texts, names)
-        texts += [name for name in names - self._clean_names if isinstance(name, str)]
-        data = [text.encode("utf-8", "surrogatepass") for text in texts]
-        secret = {n for n, match in self._opened(data).items() if self._has_secret(data[n], match)}
-        if is_plain and not secret:
-            if len(self._clean_names) + len(names) <= _NAMES:
-                self._clean_names |= names
-            return value
-        self._clean_texts = frozenset(text for n, text in enumerate(texts) if n not in secret)
-        clean = self._value(value, _DEPTH)
-        self._clean_texts = frozenset()
-        return clean
-
-    def _has_secret(self, data: bytes, match: Any) -> bool:
-        """Whether there is one in the text that the gate has this match in."""
-        if b"[redacted:" in data:
-            return any(next(self._spans(part), None) for part in _MARKER.split(data)[::2])
-        return next(self._spans(data, match), None) is not None
+        """Return a decoded JSON value without its secrets, in keys too; the same object when
+        there are none."""
+        return self._value(value, _DEPTH)
 
     def _value(self, value: Any, depth: int) -> Any:
         if isinstance(value, str):
@@ -247,9 +148,9 @@ class Redactor:
             self.noted |= dict.fromkeys([text, *_LONG_PIECE.findall(text)], marker)
         return marker.encode()
 
-    def _spans(self, data: bytes, opened: Any = None) -> Iterator[_Span]:
-        """Where the secrets are. They may overlap. `opened` is the first match of the gate, where that is known."""
-        opened = match = opened or self._first_match(data, 0, 0, len(data))
+    def _spans(self, data: bytes) -> Iterator[_Span]:
+        """Find the secrets. The spans may overlap."""
+        opened = match = self._gate.search(data)
         at = match.start() if match else len(data)
         is_placed = passed_over = False
         while at < len(data):
@@ -265,7 +166,7 @@ class Redactor:
                 at, passed_over = span[1], True
                 span = self._led_next(data, at)
             passed_over = passed_over or at + _WINDOW < len(data)
-            match = self._first_match(data, at, at, _WINDOW)
+            match = self._next_match(data, at)
             at = match.start() if match else len(data)
         # Inside a secret, and where a match is longer than the window, a place of one may have been passed over.
         if is_placed or (opened and passed_over and self._placed_gate.search(data, opened.start())):
@@ -275,6 +176,16 @@ class Redactor:
                 start, end = match.span(match.lastindex or 0)
                 if start < end:
                     yield start, end, rule.name
+
+    def _next_match(self, data: bytes, at: int) -> Any:
+        """Return the first match of the gate from `at` on. None is followed further than a window."""
+        while at < len(data):
+            if match := self._gate.search(data, at, at + _WINDOW):
+                return match
+            if at + _WINDOW >= len(data):
+                break
+            at += _WINDOW - _REACH
+        return None
 
     def _led_at(self, data: bytes, at: int) -> _Span | None:
         numbers = self._leads.Match(data[at : at + _TOLD])
@@ -318,7 +229,13 @@ class Redactor:
                 matches = _compile(rule.pattern).finditer(data, start, end)
                 yield from ((rule, match) for match in matches if not _in_blob(data, match.start(1)))
 
-    # Compiled when the first suspect is searched: most runs of a worker have some, a run with nothing new has none.
+    # Patterns are compiled when they are first needed: a sync with nothing new needs none.
+
+    @cached_property
+    def _gate(self) -> Any:
+        """Matches whatever may hold a secret, in one automaton for all rules."""
+        built_in = [_rules.ESCAPED_ASCII, _rules.PLACED_GATE, _rules.LED_GATE, _anchored.GATE]
+        return _compile("|".join([*built_in, *filter(None, self._own_gates)]))
 
     @cached_property
     def _leads(self) -> Any:
@@ -393,25 +310,6 @@ _NAMED = re.compile(r"(?i)pass|pwd|secret|token|cred|auth|key")  # A first look 
 @lru_cache(_NAMES)
 def _is_telling(name: Any) -> bool:
     return isinstance(name, str) and _NAMED.search(name) is not None  # What an adapter remembers may have numbers for names.
-
-
-def _look(value: Any, depth: int, texts: list[str], names: set[Any]) -> bool:
-    """Collects the texts in a value that may hold a secret, and the names in it. False where it has to be gone through one by one: it
-    nests too deep, or a name tells of the text behind it."""
-    if isinstance(value, str):
-        if len(value) >= _SHORTEST:
-            texts.append(value)
-        return True
-    if not isinstance(value, (dict, list)):
-        return True
-    if not depth:
-        return False
-    if isinstance(value, dict):
-        names.update(value)
-        seen = [_look(item, depth - 1, texts, names) for item in value.values()]
-        return all(seen) and not any(isinstance(item, str) and _is_telling(name) for name, item in value.items())
-    seen = [_look(item, depth - 1, texts, names) for item in value]
-    return all(seen) and not any(isinstance(item, str) and item.startswith("-") and _is_telling(item) for item in value)
 
 
 @lru_cache(1024)

@@ -5,43 +5,31 @@ Reads and normalizes through `prepare`, has digests made through `digesting`; wr
 
 from __future__ import annotations
 
-import gc
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from concurrent.futures import Future
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from . import adapters
 from .adapters import Position, Record, Source
-from .config import Config, make_home
+from .config import Config
 from .errors import ReadError
-from .finding import Found, find
-from .store import Batch, Resume, SourceState, Store, is_server
+from .prepare import BATCH_BYTES, Job, Preparer, Result, begin_work, prepare_in_worker, setting
+from .store import Batch, Resume, SourceState, Store
 from .timeline import PAUSE
-
-if TYPE_CHECKING:
-    from ._pool import Pool
-    from .prepare import Job, Preparer, Result
+from .workers import Workers, result_of
 
 AHEAD_BYTES = 32 * 1024 * 1024
 AHEAD_JOBS = 512
 """How far the workers may be ahead of the writer, which takes their results in order: neither one large source among small ones nor a
 commit may stop them, and what waits is held in memory."""
 
-GIVEN_BYTES = 16 * 1024 * 1024
-"""What workers are given before it is known what is stored. To open a store in a server that is new takes a quarter of a second."""
-
 TOGETHER = 64
 TOGETHER_BYTES = 4 * 1024 * 1024
 """So many sources are put together in a store that takes groups."""
-
-
-JOB = b"p"
-"""What a job for a part of a source begins with."""
 
 
 class Task(msgspec.Struct, kw_only=True):
@@ -72,117 +60,52 @@ def moved_from(source: Source, lost: list[SourceState]) -> SourceState | None:
     return None
 
 
-def start_workers(config: Config, count: int, quiet_s: float = PAUSE.total_seconds()) -> Pool:
-    """Processes that prepare tasks and make digests. They get ready while this one goes on."""
-    from ._key import load_key
-    from ._pool import Pool
-
-    if config.redact.enabled:  # Made here, that they need not both make one.
-        make_home(config.home)
-        load_key(config.home / "redact.key")
-    return Pool(count, _get_ready, (config, quiet_s))
-
-
-class Ahead:
-    """What a first sync does before its store is open: workers get ready, sources are looked for, and the workers begin with the first of
-    them as what they will turn out to be, new."""
-
-    def __init__(self, config: Config, count: int, quiet_s: float = PAUSE.total_seconds()) -> None:
-        self.pool = start_workers(config, count, quiet_s)
-        self.found: Found | None = None
-        self.given: list[bytes] = []
-        """Jobs that the workers are at."""
-
-    def look(self, config: Config) -> None:
-        """Looks for sources."""
-        from .prepare import BATCH_BYTES
-
-        self.found = find(config)
-        left = GIVEN_BYTES
-        for source in self.found.sources:
-            if left <= 0 or len(self.given) == AHEAD_JOBS:
-                break
-            left -= min(source.size, BATCH_BYTES)
-            self.given.append(_new(source, is_server(config.store)))
-            self.pool.submit(self.given[-1])
-
-    def fits(self, tasks: Sequence[Task], store: Store, counts: Mapping[str, int]) -> bool:
-        """Whether all that was found is new, and what the workers are at is what there is to do first. If not, another sync may have stored
-        something since it was looked for, and what that found might seem to be missing."""
-        first = [_new(task.source, store.takes_cut_words) for task in tasks[: len(self.given)]]
-        return self.found is None or (counts.keys() <= {"new"} and first == self.given)
-
-    def close(self) -> None:
-        self.pool.close()
-
-
-def _new(source: Source, cut_words: bool) -> bytes:
-    """The job for the first part of a new source."""
-    from .prepare import Job
-
-    return JOB + msgspec.msgpack.encode(Job(source=source, is_new=True, cut_words=cut_words))
-
-
-def _get_ready(how: tuple[Config, float]) -> Callable[[bytes], bytes | bytearray]:
-    from . import digesting, prepare  # Imported there: it takes 50 ms, and the process that starts them has other things to do meanwhile.
-
-    with suppress(ImportError):  # It was not compiled: then memory comes and goes.
-        from ._speed import keep_freed
-
-        keep_freed()
-    config, quiet_s = how
-    do: dict[bytes, Callable[[memoryview], bytes | bytearray]]
-    do = {
-        JOB: prepare.start(config, quiet_s),
-        digesting.JOB: digesting.start(config.quality),
-        digesting.TOLD: digesting.start_told(config.quality),
-    }
-    return lambda job: do[job[:1]](memoryview(job)[1:])
+def start_workers(config: Config, count: int, quiet_s: float = PAUSE.total_seconds()) -> Workers:
+    """Start processes that prepare tasks and make digests."""
+    return Workers(count, begin_work, setting(config, quiet_s))
 
 
 class Runner:
     """Prepares tasks, here or in the workers of the pool, and gives the results in the order of the tasks. A source is in work only once
     at a time: its next part needs what the store knows of the one before."""
 
-    def __init__(self, store: Store, config: Config, pool: Pool | None, quiet_s: float) -> None:
-        from .prepare import setting
-
+    def __init__(self, store: Store, config: Config, workers: Workers | None, quiet_s: float) -> None:
         self._store = store
         self._setting = setting(config, quiet_s)
-        self._pool = pool
+        self._workers = workers
         self._left: set[str] = set()
         self._stored: dict[str, Stored] = {}
 
     @cached_property
     def _here(self) -> Preparer:
-        from .prepare import Preparer
-
         return Preparer(self._setting)
 
-    def run(self, tasks: Sequence[Task], given: int = 0) -> Iterator[tuple[Task, Result]]:
-        """So many of the first tasks the workers have been given already."""
-        from .prepare import BATCH_BYTES, Result
-
-        decode = msgspec.msgpack.Decoder(Result).decode
-        todo: deque[tuple[Task, bool]] = deque((task, False) for task in tasks[given:])
-        flying: deque[tuple[Task, int]] = deque((task, min(task.size, BATCH_BYTES)) for task in tasks[:given])
-        ahead = sum(part for _, part in flying)
-        while todo or flying:
-            if self._pool is None:
-                task, goes_on = todo.popleft()
-                result = self._here.prepare(self._job(task, goes_on))
-            else:
-                while todo and (not flying or (len(flying) < AHEAD_JOBS and ahead < AHEAD_BYTES)):
+    def run(self, tasks: Sequence[Task]) -> Generator[tuple[Task, Result], None, None]:
+        """Prepare the tasks, and the further parts of their sources, in this order."""
+        todo = deque((task, False) for task in tasks)
+        submitted: deque[tuple[Task, int, Future[bytes]]] = deque()
+        ahead_bytes = 0
+        try:
+            while todo or submitted:
+                if self._workers is None:
                     task, goes_on = todo.popleft()
-                    self._pool.submit(JOB + msgspec.msgpack.encode(self._job(task, goes_on)))
-                    flying.append((task, part := min(task.size, BATCH_BYTES)))
-                    ahead += part
-                task, part = flying.popleft()
-                ahead -= part
-                result = decode(self._pool.next())
-            yield task, result
-            if result.more and task.source.path not in self._left:
-                todo.appendleft((task, True))
+                    result = self._here.prepare(self._job(task, goes_on))
+                else:
+                    while todo and len(submitted) < AHEAD_JOBS and ahead_bytes < AHEAD_BYTES:
+                        task, goes_on = todo.popleft()
+                        job = msgspec.msgpack.encode(self._job(task, goes_on))
+                        future = self._workers.submit(prepare_in_worker, job)
+                        submitted.append((task, size := min(task.size, BATCH_BYTES), future))
+                        ahead_bytes += size
+                    task, size, future = submitted.popleft()
+                    ahead_bytes -= size
+                    result = msgspec.msgpack.decode(result_of(future), type=Result)
+                yield task, result
+                if result.more and task.source.path not in self._left:
+                    todo.appendleft((task, True))
+        finally:  # Nobody takes the others when a sync ends early.
+            for _, _, future in submitted:
+                future.cancel()
 
     def rest(self, task: Task, batch: Batch) -> Iterator[Batch]:
         """This batch and all that follow it in the same source, prepared here one after another."""
@@ -211,8 +134,6 @@ class Runner:
         self._left.add(task.source.path)
 
     def _job(self, task: Task, goes_on: bool) -> Job:
-        from .prepare import Job
-
         known, cut_words = task.known, self._store.takes_cut_words
         if goes_on:
             known = self._store.sources(task.source.agent)[task.source.path]
@@ -240,8 +161,6 @@ class Stored:
 
     def take(self) -> tuple[Position | None, list[Record], Position]:
         """Where the part begins, the part, and where it ends."""
-        from .prepare import BATCH_BYTES
-
         since, size = self._at, 0
         records: list[Record] = []
         # A file beside the source goes with the record that follows it.
@@ -266,18 +185,3 @@ def groups(results: Iterable[tuple[Task, Result]], most: int) -> Iterator[list[t
             group, size = [], 0
     if group:
         yield group
-
-
-@contextmanager
-def without_gc() -> Iterator[None]:
-    """Looking for cycles among all the values of a sync takes 5 % of its time; `prepare` looks at what each part leaves instead. Left
-    out is all that is there already: looked at, it would be no longer shared with the workers."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    gc.freeze()
-    try:
-        yield
-    finally:
-        gc.unfreeze()
-        if was_enabled:
-            gc.enable()

@@ -71,7 +71,7 @@ def check_law(adapter: Adapter, root: Path, cuts: int = 20, seed: int = 0) -> No
     Every source is read record by record, in two pieces at up to `cuts` places, and in random pieces as often.
     """
     rng = random.Random(seed)  # noqa: S311 # a choice of places, no secret
-    for source, records in _sources(adapter, root):
+    for source, records in _some_sources(adapter, root):
         whole = _summed([adapter.normalize(source, records, None)])
         steps = _steps(records)
         places = range(1, len(steps))
@@ -88,7 +88,7 @@ def check_breakage(adapter: Adapter, root: Path, rng: random.Random, count: int)
     An event is the same when kind and text are. A record of several events may change the kind of all of them, when the value
     was about the record; their texts stay.
     """
-    for source, records in _sources(adapter, root):
+    for source, records in _some_sources(adapter, root):
         whole = adapter.normalize(source, records, None)
         places = [(n, path) for n, record in enumerate(records) for path in _leaves(_loads(record))]
         for n, path in rng.sample(places, min(count, len(places))):
@@ -106,7 +106,7 @@ def check_noise(adapter: Adapter, root: Path, rng: random.Random, count: int) ->
     But for one: a record that tells a change, say of a setting, may say nothing when what was before it is gone. It is then merged.
     And a record that repeats the damaged one, and goes on, tells what that one had told.
     """
-    for source, records in _sources(adapter, root):
+    for source, records in _some_sources(adapter, root):
         whole = _texts(adapter.normalize(source, records, None))
         for _ in range(count if records else 0):
             n = rng.randrange(len(records))
@@ -132,6 +132,13 @@ def check_noise(adapter: Adapter, root: Path, rng: random.Random, count: int) ->
 def _sources(adapter: Adapter, root: Path) -> Iterator[tuple[Source, list[Record]]]:
     for source in adapter.discover(root):
         yield source, list(adapter.read(source, None))
+
+
+def _some_sources(adapter: Adapter, root: Path) -> list[tuple[Source, list[Record]]]:
+    """Return the sources of a folder. A promise about none of them proves nothing."""
+    sources = list(_sources(adapter, root))
+    assert sources, f"no source of {adapter.name} below {root}"
+    return sources
 
 
 def _readable(source: Source, found: Normalized) -> dict[str, Any]:

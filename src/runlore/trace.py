@@ -12,10 +12,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from ._findings import Touched
 from .digest import commits
 from .errors import RunloreError, StoreError
-from .model import Digest, SessionEvent, format_time, is_own
+from .model import Digest, FileActivity, SessionEvent, format_time, is_own
 from .search import SNIPPET, EventHit, QueryError
 from .search.text import without_own
 from .store import SegmentEvent, SessionLine, Store
@@ -142,12 +141,12 @@ def makes_commit(command: str, output: str, sha: str, is_error: bool = False) ->
     git tells what it made, `[main 1a2b3c4] Subject`, also when what follows fails. A quiet one is seen in what is printed
     after it: the subject that the command gave it, or, where nothing tells them apart, the first name that there is.
     """
-    made = commits.reported(command, lambda: output)
-    if made or is_error or not commits.verbs(command) & commits.MAKERS:
+    made = commits.find_reported_commits(command, lambda: output)
+    if made or is_error or not commits.git_verbs(command) & commits.COMMITTING:
         return any(sha.startswith(name) or name.startswith(sha) for name, _ in made)
-    told = [name for name, _ in commits.told(command, output)]
+    told = [name for name, _ in commits.find_printed_commits(command, output)]
     if not told:
-        told = [found.group() for found in commits.NAME.finditer(output) if not found.group().isdecimal()][:1]
+        told = [found.group() for found in commits.COMMIT_NAME.finditer(output) if not found.group().isdecimal()][:1]
     return any(next(find_sha(name, sha), None) for name in told)
 
 
@@ -230,7 +229,7 @@ def _naming(store: Store, names: list[str], proofs: int) -> tuple[list[int], boo
     return found, len(found) < len(every)
 
 
-def _touched_in(store: Store, session: SessionLine, segments: list[int], end: list[str], left: Digest | None) -> list[Touched]:
+def _touched_in(store: Store, session: SessionLine, segments: list[int], end: list[str], left: Digest | None) -> list[FileActivity]:
     """What a session did to each file whose path ends so. What has left is told by its digest."""
     before = left and (left.before or left)
     touches = _touches(store, session, segments, end)
@@ -254,7 +253,7 @@ def _paths(event: SessionEvent, folder: str | None) -> list[str]:
     return [_full(name, event.cwd or folder) for name in event.files]
 
 
-def touched(store: Store, events: Iterable[SessionEvent], folder: str | None) -> list[Touched]:
+def touched(store: Store, events: Iterable[SessionEvent], folder: str | None) -> list[FileActivity]:
     """What these events of a session did to files, as `file` tells it, for when they have left: where their text names the file. What the
     session has from another is told there."""
     by_segment: dict[int, list[SessionEvent]] = {}
@@ -270,21 +269,21 @@ def touched(store: Store, events: Iterable[SessionEvent], folder: str | None) ->
     return _by_path(touches)
 
 
-def _by_path(touches: Iterable[tuple[SessionEvent, str]]) -> list[Touched]:
+def _by_path(touches: Iterable[tuple[SessionEvent, str]]) -> list[FileActivity]:
     by_path: dict[str, list[SessionEvent]] = {}
     for event, path in touches:
         by_path.setdefault(path, []).append(event)
     return [_touched(path, events) for path, events in by_path.items()]
 
 
-def _touched(path: str, events: list[SessionEvent]) -> Touched:
+def _touched(path: str, events: list[SessionEvent]) -> FileActivity:
     calls = {event.call_id or event.seq: event for event in reversed(events)}  # Of a call and its result, the call.
     last = max(events, key=lambda event: (event.ts is not None, event.ts, event.seq))
     actions = Counter(event.action if event.action in ACTIONS else "other" for event in calls.values())
-    return Touched(path=path, last_seq=last.seq, last_at=format_time(last.ts) if last.ts else None, **actions)
+    return FileActivity(path=path, last_seq=last.seq, last_at=format_time(last.ts) if last.ts else None, **actions)
 
 
-def _trace_file(session: SessionLine, touches: list[Touched]) -> FileTrace:
+def _trace_file(session: SessionLine, touches: list[FileActivity]) -> FileTrace:
     actions = {action: sum(getattr(touch, action) for touch in touches) for action in (*ACTIONS, "other")}
     last = max(touches, key=lambda touch: (touch.last_at or "", touch.last_seq))
     return FileTrace(

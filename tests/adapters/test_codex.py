@@ -300,7 +300,7 @@ def test_a_rollback_leaves_a_branch_behind() -> None:
 
 def test_what_was_rolled_back_is_not_seen_before_the_next_prompt_either() -> None:
     (found,) = sources("rollback").values()
-    seen = timeline.seen_by_model(linked(found), 13)
+    seen = timeline.model_context(linked(found), 13)
     assert [one.event.summary for one in seen if one.event.kind == "user_msg"] == ["q1"]
 
 
@@ -308,7 +308,7 @@ def test_after_a_compaction_the_model_sees_what_was_kept_and_the_summary() -> No
     (found,) = sources("compaction").values()
     events = linked(found)
     at = next(made.seq for made in events if made.summary == "Second answer.")
-    assert [one.event.summary for one in timeline.seen_by_model(events, at)] == ["second ask", "We did the first ask.", "Second answer."]
+    assert [one.event.summary for one in timeline.model_context(events, at)] == ["second ask", "We did the first ask.", "Second answer."]
 
 
 def test_every_call_has_its_result() -> None:

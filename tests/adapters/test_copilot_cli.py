@@ -11,7 +11,7 @@ from runlore import config, pipeline
 from runlore.adapters import Normalized, Source, get
 from runlore.model import Session
 from runlore.store import Store
-from runlore.timeline import seen_by_model
+from runlore.timeline import model_context
 
 ADAPTER = get("copilot_cli")
 FIXTURES = Path(__file__).parent / "fixtures/copilot_cli"
@@ -126,7 +126,7 @@ def test_the_model_sees_the_summary_in_place_of_what_was_compacted(store: Store,
     sync(store, root)
     events = list(store.events(f"copilot_cli:{MAIN}"))
     place = next(event.seq for event in events if event.native == "abort")
-    seen = [found.event.summary for found in seen_by_model(events, place)]
+    seen = [found.event.summary for found in model_context(events, place)]
     assert seen[0] == "The total was fixed; the tax is next."
     assert "why is the total wrong?" not in seen
 

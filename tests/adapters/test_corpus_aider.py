@@ -1,9 +1,7 @@
 """Samples of aider's histories, where they are at hand: a second count, line by line, agrees."""
 
-import os
 import random
 import re
-import shutil
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -12,38 +10,35 @@ import pytest
 
 from runlore.adapters import get
 from runlore.testing import check_breakage, check_law, check_noise
+from tests.adapters import corpus
+from tests.adapters.corpus import Everything
 
-CORPUS = Path(__file__).parents[3] / "shared/corpus/aider"
+CORPUS = corpus.CORPUS / "aider"
 ADAPTER = get("aider")
 
-pytestmark = pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus is not here")
+pytestmark = corpus.needs(CORPUS)
 
 
 @pytest.fixture(scope="module")
 def aged(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy from long ago: the end of a file that is being written may be held back, and a checkout is new."""
-    root = tmp_path_factory.mktemp("aged") / "aider"
-    shutil.copytree(CORPUS, root, copy_function=shutil.copyfile)
-    for path in root.rglob("*"):
-        os.utime(path, (1_700_000_000, 1_700_000_000))
-    return root
+    return corpus.aged_copy(CORPUS, tmp_path_factory.mktemp("aged") / "aider")
 
 
-def test_every_file_is_a_history_but_what_was_typed_without_one(aged: Path) -> None:
-    read = {source.path for source in ADAPTER.discover(aged)}
-    assert {path.name for path in aged.rglob("*") if path.is_file() and str(path) not in read} == {".aider.input.history"}
-    assert len(read) == 3
+@pytest.fixture(scope="module")
+def everything(aged: Path) -> Everything:
+    return corpus.read_all(ADAPTER, aged)
 
 
-def test_a_second_count_agrees(aged: Path) -> None:
-    sessions = 0
-    for source in ADAPTER.discover(aged):
-        found = ADAPTER.normalize(source, ADAPTER.read(source, None), None)
+def test_every_file_is_a_history_but_what_was_typed_without_one(aged: Path, everything: Everything) -> None:
+    assert {path.name for path in corpus.unread(aged, everything)} <= {".aider.input.history"}
+
+
+def test_a_second_count_agrees(everything: Everything) -> None:
+    for source, _, found in everything:
         text = Path(source.path).read_text()
         starts = re.findall(r"^# aider chat started at (.*)$", text, re.MULTILINE)
         has_more = bool(text.partition("# aider chat started at")[0].strip())
         assert len(found.facts) == len(starts) + has_more
-        sessions += len(found.facts)
         ours = Counter(event.native for event in found.events)
         assert ours["start"] == len(starts)
         lines = text.split("\n")
@@ -56,7 +51,6 @@ def test_a_second_count_agrees(aged: Path) -> None:
         said = "\n".join(found.bodies)
         assert all(line.lstrip("#> ").strip() in said or line.startswith("> ") for line in lines)
         assert not found.skips
-    assert sessions == 5
 
 
 def test_the_promises_hold(aged: Path, loops: Callable[[int], int]) -> None:

@@ -10,25 +10,20 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from runlore.adapters import get
 from runlore.testing import check_breakage, check_law, check_noise
+from tests.adapters import corpus
 
-SHARED = Path(__file__).parents[3] / "shared/corpus/atif"
+CORPUS = corpus.CORPUS / "atif"
 ADAPTER = get("atif")
 
-pytestmark = pytest.mark.skipif(not SHARED.is_dir(), reason="the corpus is not here")
+pytestmark = corpus.needs(CORPUS)
 
 
 def test_every_document_is_read_and_a_second_count_agrees() -> None:
-    sources = list(ADAPTER.discover(SHARED))
-    assert {Path(source.path) for source in sources} == set(SHARED.rglob("*.json"))
-    assert len(sources) == 6
-    total: Counter[str] = Counter()
-    for source in sources:
-        records = list(ADAPTER.read(source, None))
-        found = ADAPTER.normalize(source, records, None)
+    everything = corpus.read_all(ADAPTER, CORPUS)
+    assert corpus.unread(CORPUS, everything) == []
+    for source, records, found in everything:
         assert len(records) == len({event.record for event in found.events}) + sum(found.merged.values())
         assert not found.skips
         document = json.loads(Path(source.path).read_text())
@@ -37,14 +32,12 @@ def test_every_document_is_read_and_a_second_count_agrees() -> None:
         ((uid, facts),) = found.facts.items()
         assert uid == f"atif:{document['session_id']}"
         assert facts.title
-        total += mine
-    assert (total["tool_call"], total["tool_result"], total["user_msg"]) == (3, 3, 8)
 
 
 def test_the_laws_hold_for_them(loops: Callable[[int], int]) -> None:
-    check_law(ADAPTER, SHARED)
-    check_breakage(ADAPTER, SHARED, random.Random(), loops(100))
-    check_noise(ADAPTER, SHARED, random.Random(), loops(100))
+    check_law(ADAPTER, CORPUS)
+    check_breakage(ADAPTER, CORPUS, random.Random(), loops(100))
+    check_noise(ADAPTER, CORPUS, random.Random(), loops(100))
 
 
 def kinds_of(document: dict[str, Any]) -> Iterator[str]:

@@ -13,40 +13,40 @@ from typing import Any
 
 import pytest
 
-from runlore.adapters import Normalized, Record, Source, get
+from runlore.adapters import Adapter, get
 from runlore.model import make_uid
 from runlore.testing import check_breakage, check_law, check_noise
+from tests.adapters import corpus
+from tests.adapters.corpus import Everything
 
-SHARED = Path(__file__).parents[3] / "shared/corpus"
-AGENTS = ("cline", "roo")
+SAMPLES = {
+    "cline": ("cline", corpus.CORPUS / "cline"),
+    "roo": ("roo", corpus.CORPUS / "roo"),
+    "newer roo": ("roo", corpus.NEWER / "roo/vshulcz__deja-vu"),
+}
+"""Agents, and where their samples are."""
 READ = ("ui_messages.json", "claude_messages.json", "api_conversation_history.json", ".messages.json", ".compaction.json")
 BESIDE = ("task_metadata.json", "history_item.json", "taskHistory.json", "_index.json")
 """Files that say something of a session; a manifest has the name of its session. The database is an index of manifests."""
 
-pytestmark = pytest.mark.skipif(not all((SHARED / agent).is_dir() for agent in AGENTS), reason="the corpus is not here")
 
-Everything = list[tuple[Source, list[Record], Normalized]]
-
-
-@pytest.fixture(scope="module", params=AGENTS)
-def agent(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
+@pytest.fixture(scope="module", params=SAMPLES)
+def sample(request: pytest.FixtureRequest) -> tuple[Adapter, Path]:
+    agent, root = SAMPLES[request.param]
+    return get(agent), corpus.skip_unless_there(root)
 
 
 @pytest.fixture(scope="module")
-def everything(agent: str) -> Everything:
-    adapter = get(agent)
-    sources = [(source, list(adapter.read(source, None))) for source in adapter.discover(SHARED / agent)]
-    return [(source, records, adapter.normalize(source, records, None)) for source, records in sources]
+def everything(sample: tuple[Adapter, Path]) -> Everything:
+    return corpus.read_all(*sample)
 
 
-def test_every_file_is_read_or_belongs_to_one_that_is(agent: str, everything: Everything) -> None:
+def test_every_file_is_read_or_belongs_to_one_that_is(sample: tuple[Adapter, Path], everything: Everything) -> None:
     read = {Path(source.path) for source, _, _ in everything}
     folders = {path.parent for path in read}
-    for path in (SHARED / agent).rglob("*.json"):
+    for path in sample[1].rglob("*.json"):
         is_manifest = path.with_name(f"{path.stem}.messages.json") in read
         assert path in read or (path.name.endswith(READ) and path.parent in folders) or path.name in BESIDE or is_manifest, path
-    assert len(read) == {"cline": 6, "roo": 2}[agent]
 
 
 def test_every_record_is_accounted_for(everything: Everything) -> None:
@@ -58,32 +58,29 @@ def test_every_record_is_accounted_for(everything: Everything) -> None:
         assert len(found.events) == len(found.bodies) == len(found.parents) == len(found.originals)
 
 
-def test_sessions_are_named_and_numbered(agent: str, everything: Everything) -> None:
+def test_sessions_are_named_and_numbered(everything: Everything) -> None:
     for source, _, found in everything:
         ((uid, facts),) = found.facts.items()
-        assert uid == make_uid(agent, facts.native_session_id)
+        assert uid == make_uid(source.agent, facts.native_session_id)
         assert [event.seq for event in found.events] == list(range(len(found.events)))
         assert len({event.native_id for event in found.events}) == len(found.events)
         assert facts.title, source.path
 
 
-def test_any_cut_gives_the_same(agent: str) -> None:
-    check_law(get(agent), SHARED / agent)
+def test_any_cut_gives_the_same(sample: tuple[Adapter, Path]) -> None:
+    check_law(*sample)
 
 
-def test_broken_values_and_damaged_bytes_cost_little(agent: str, loops: Callable[[int], int]) -> None:
-    check_breakage(get(agent), SHARED / agent, random.Random(), loops(300))
-    check_noise(get(agent), SHARED / agent, random.Random(), loops(300))
+def test_broken_values_and_damaged_bytes_cost_little(sample: tuple[Adapter, Path], loops: Callable[[int], int]) -> None:
+    check_breakage(*sample, random.Random(), loops(300))
+    check_noise(*sample, random.Random(), loops(300))
 
 
-def test_a_second_count_agrees(agent: str, everything: Everything) -> None:
-    total = 0
+def test_a_second_count_agrees(everything: Everything) -> None:
     for source, _, found in everything:
         mine = Counter("tool_call" if event.kind in ("test_run", "edit") else event.kind for event in found.events if event.kind in COUNTED)
         second = Counter(messages_of(source.path) if source.path.endswith(".messages.json") else task_of(source.path))
         assert mine == second, source.path
-        total += mine.total()
-    assert total == {"cline": 66, "roo": 15}[agent]
 
 
 def test_tokens_are_what_the_files_say(everything: Everything) -> None:

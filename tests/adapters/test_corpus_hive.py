@@ -11,17 +11,19 @@ import pytest
 
 from runlore.adapters import Normalized, get
 from runlore.testing import check_breakage, check_law, check_noise
+from tests.adapters import corpus
 
-CORPUS = Path(__file__).parents[3] / "shared/corpus/hive"
+CORPUS = corpus.CORPUS / "hive"
 ADAPTER = get("hive")
 
-pytestmark = pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus is not here")
+pytestmark = corpus.needs(CORPUS)
 
 
 @pytest.fixture(scope="module")
 def everything() -> dict[Path, Normalized]:
     """As they are when nothing was written for long: on a fresh checkout all files are new."""
     sources = [msgspec.structs.replace(source, mtime_ns=10**18) for source in ADAPTER.discover(CORPUS)]
+    assert sources
     return {Path(source.path): ADAPTER.normalize(source, ADAPTER.read(source, None), None) for source in sources}
 
 
@@ -56,7 +58,13 @@ def test_messages_calls_and_results_are_told_once(everything: dict[Path, Normali
 
 
 def test_the_run_its_checkpoints_and_decisions_are_told(everything: dict[Path, Normalized]) -> None:
-    ((folder, found),) = [(folder, found) for folder, found in everything.items() if (folder / "state.json").is_file()]
+    runs = {folder: found for folder, found in everything.items() if (folder / "state.json").is_file()}
+    assert runs
+    for folder, found in runs.items():
+        check_run(folder, found)
+
+
+def check_run(folder: Path, found: Normalized) -> None:
     state = json.loads((folder / "state.json").read_text())
     kinds = Counter(event.kind for event in found.events)
     assert kinds["decision"] == len(state["decisions"])
@@ -72,7 +80,13 @@ def test_the_run_its_checkpoints_and_decisions_are_told(everything: dict[Path, N
 
 
 def test_events_are_told_or_counted(everything: dict[Path, Normalized]) -> None:
-    ((folder, found),) = [(folder, found) for folder, found in everything.items() if (folder / "events.jsonl").is_file()]
+    logged = {folder: found for folder, found in everything.items() if (folder / "events.jsonl").is_file()}
+    assert logged
+    for folder, found in logged.items():
+        check_events(folder, found)
+
+
+def check_events(folder: Path, found: Normalized) -> None:
     events = [json.loads(line) for line in (folder / "events.jsonl").read_text().splitlines()]
     told_by_parts = {"client_input_received", "client_output_delta", "tool_call_started", "tool_call_completed"}
     own = [event for event in found.events if "/event/" in (event.native_id or "")]

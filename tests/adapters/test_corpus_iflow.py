@@ -5,22 +5,20 @@ import random
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from runlore.adapters import get
 from runlore.testing import check_breakage, check_law, check_noise
+from tests.adapters import corpus
 
-CORPUS = Path(__file__).parents[3] / "shared/corpus/iflow"
+CORPUS = corpus.CORPUS / "iflow"
 ADAPTER = get("iflow")
 
-pytestmark = pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus is not here")
+pytestmark = corpus.needs(CORPUS)
 
 
 def test_every_file_is_a_session_and_a_second_count_agrees() -> None:
-    sources = list(ADAPTER.discover(CORPUS))
-    assert {source.path for source in sources} == {str(path) for path in CORPUS.rglob("*") if path.is_file()}
-    for source in sources:
-        found = ADAPTER.normalize(source, ADAPTER.read(source, None), None)
+    everything = corpus.read_all(ADAPTER, CORPUS)
+    assert corpus.unread(CORPUS, everything) == []
+    for source, _, found in everything:
         lines = [json.loads(line) for line in Path(source.path).read_bytes().split(b"\n") if line.strip()]
         (facts,) = found.facts.values()
         assert (facts.native_session_id, facts.cwd) == (lines[0]["sessionId"], lines[0]["cwd"])

@@ -12,23 +12,27 @@ import pytest
 from runlore.adapters import get
 from runlore.testing import check_breakage, check_law, check_noise
 from runlore.timeline import active
+from tests.adapters import corpus
+from tests.adapters.corpus import Everything
 
-CORPUS = Path(__file__).parents[3] / "shared/corpus/mycode"
+CORPUS = corpus.CORPUS / "mycode"
 ADAPTER = get("mycode")
 KINDS = {"edit": "edit", "write": "edit"}
 
-pytestmark = pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus is not here")
+pytestmark = corpus.needs(CORPUS)
 
 
-def test_every_file_is_a_session_or_belongs_to_one() -> None:
-    sources = {source.path for source in ADAPTER.discover(CORPUS)}
-    assert sources == {str(path) for path in CORPUS.rglob("messages.jsonl")}
-    assert {path.name for path in CORPUS.rglob("*") if path.is_file() and str(path) not in sources} == {"meta.json", "lock"}
+@pytest.fixture(scope="module")
+def everything() -> Everything:
+    return corpus.read_all(ADAPTER, CORPUS)
 
 
-def test_a_second_count_agrees() -> None:
-    for source in ADAPTER.discover(CORPUS):
-        found = ADAPTER.normalize(source, ADAPTER.read(source, None), None)
+def test_every_file_is_a_session_or_belongs_to_one(everything: Everything) -> None:
+    assert {path.name for path in corpus.unread(CORPUS, everything)} <= {"meta.json", "lock"}
+
+
+def test_a_second_count_agrees(everything: Everything) -> None:
+    for source, _, found in everything:
         lines = [json.loads(line) for line in Path(source.path).read_text().splitlines()]
         meta = Path(source.path).with_name("meta.json")
         (facts,) = found.facts.values()
@@ -68,9 +72,8 @@ def kind(role: str, block: dict[str, Any]) -> str:
     return "thinking" if block["type"] == "thinking" else f"{role}_msg"
 
 
-def test_what_was_rewound_is_on_a_line_of_its_own() -> None:
-    (source,) = [source for source in ADAPTER.discover(CORPUS) if "f00dfeed" in source.path]
-    found = ADAPTER.normalize(source, ADAPTER.read(source, None), None)
+def test_what_was_rewound_is_on_a_line_of_its_own(everything: Everything) -> None:
+    (found,) = [found for source, _, found in everything if "f00dfeed" in source.path]
     seq_of = {event.native_id: event.seq for event in found.events}
     linked = [
         type(event).from_dict({**event.to_dict(), "parent_seq": None if parent is None else seq_of[parent]})

@@ -5,7 +5,6 @@ The second count is written from the format's description alone, with plain `jso
 """
 
 import json
-import os
 import random
 import shutil
 import sqlite3
@@ -16,34 +15,28 @@ from typing import Any
 
 import pytest
 
-from runlore.adapters import Normalized, Record, Source, get
+from runlore.adapters import get
 from runlore.testing import check_breakage, check_law, check_noise
+from tests.adapters import corpus
+from tests.adapters.corpus import Everything
 
-CORPUS = Path(__file__).parents[3] / "shared/corpus/opencode"
+CORPUS = corpus.CORPUS / "opencode"
 ADAPTER = get("opencode")
 
-pytestmark = pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus is not here")
+pytestmark = corpus.needs(CORPUS)
 
-Everything = list[tuple[Source, list[Record], Normalized]]
 Plain = dict[str, list[tuple[dict[str, Any], list[dict[str, Any]]]]]
 """For each session, its messages with their parts."""
 
 
 @pytest.fixture(scope="module")
 def aged(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy from long ago: a message that is not finished and was written within the hour is not read yet, and a checkout is new."""
-    root = tmp_path_factory.mktemp("aged") / "opencode"
-    shutil.copytree(CORPUS, root, copy_function=shutil.copyfile)
-    for path in root.rglob("*"):
-        if path.is_file():
-            os.utime(path, (1_700_000_000, 1_700_000_000))
-    return root
+    return corpus.aged_copy(CORPUS, tmp_path_factory.mktemp("aged") / "opencode")
 
 
 @pytest.fixture(scope="module")
 def everything(aged: Path) -> Everything:
-    sources = [(source, list(ADAPTER.read(source, None))) for source in ADAPTER.discover(aged)]
-    return [(source, records, ADAPTER.normalize(source, records, None)) for source, records in sources]
+    return corpus.read_all(ADAPTER, aged)
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +57,16 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Plain:
     return found
 
 
+@pytest.fixture(scope="module")
+def plain_sessions(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    """What is said of each session, in the words of the tree."""
+    found = [json.loads(path.read_text()) for path in sorted(CORPUS.rglob("session/*/*.json"))]
+    for db in databases(tmp_path_factory.mktemp("copies")):
+        rows = db.execute("select id, parent_id, revert, time_created from session")
+        found += [{"id": row[0], "parentID": row[1], "revert": row[2], "time": {"created": row[3]}} for row in rows]
+    return found
+
+
 def databases(folder: Path) -> list[sqlite3.Connection]:
     """Copies: opening one with its log would write to it."""
     found = []
@@ -78,7 +81,6 @@ def databases(folder: Path) -> list[sqlite3.Connection]:
 def test_every_session_is_found_once(everything: Everything, plain: Plain) -> None:
     found = Counter(facts.native_session_id for _, _, found in everything for facts in found.facts.values())
     assert found == Counter(plain.keys())
-    assert len(found) == 13
 
 
 def test_every_message_is_accounted_for(everything: Everything, plain: Plain) -> None:
@@ -127,7 +129,7 @@ def test_usage_agrees_with_the_totals_of_the_sessions(everything: Everything, pl
     for db in databases(tmp_path):
         for id_, *tokens in db.execute("select id, tokens_input, tokens_output + tokens_reasoning, tokens_cache_read from session"):
             totals[id_] = (tokens[0], tokens[1], tokens[2])
-    assert len(totals) == 3
+    assert totals
     for id_, messages in plain.items():
         steps = [message["tokens"] for message, _ in messages if isinstance(message.get("tokens"), dict)]
         summed = [(t["input"], t["output"] + t.get("reasoning", 0), t.get("cache", {}).get("read", 0)) for t in steps]
@@ -141,23 +143,45 @@ def test_usage_agrees_with_the_totals_of_the_sessions(everything: Everything, pl
         assert ours == totals[facts.native_session_id], source.path
 
 
-def test_what_was_taken_back_is_in_the_log(everything: Everything) -> None:
-    removed = [
-        line for _, records, _ in everything for record in records if b'"removed"' in record.data and (line := json.loads(record.data))
-    ]
-    assert len([line for line in removed if line.get("removed")]) == 3
-    gone = [event.native for _, _, found in everything for event in found.events if event.native == "revert"]
-    assert len(gone) == 3  # one of them is done, two are not yet
-
-
-def test_forks_and_subagents_know_where_they_come_from(everything: Everything) -> None:
-    relations = Counter((facts.relation, facts.parent_call) for _, _, found in everything for facts in found.facts.values())
-    assert relations[("subagent", "call_t1")] == 3
-    assert relations[("fork", None)] == 2
-    for _, _, found in everything:
+def test_what_was_taken_back_is_in_the_log(everything: Everything, plain_sessions: list[dict[str, Any]], tmp_path: Path) -> None:
+    """The log of changes has the messages that are gone; a session says itself what is to go with the next prompt."""
+    rows = [row for db in databases(tmp_path) for (row,) in db.execute("select data from event where type like 'message.removed%'")]
+    gone = {(session["sessionID"], session["messageID"]) for session in map(json.loads, rows)}
+    removed, reverted = set(), set()
+    for _, records, found in everything:
         (facts,) = found.facts.values()
-        if facts.relation == "fork":
-            assert sum(original is not None for original in found.originals) == 27
+        lines = [json.loads(record.data) for record in records if b'"removed"' in record.data]
+        removed |= {(facts.native_session_id, line["info"]["id"]) for line in lines if line.get("removed")}
+        reverted |= {facts.native_session_id for event in found.events if event.native == "revert"}
+    assert removed == gone != set()
+    assert reverted == {session for session, _ in gone} | {session["id"] for session in plain_sessions if session.get("revert")}
+
+
+def test_forks_and_subagents_know_where_they_come_from(everything: Everything, plain: Plain, plain_sessions: list[dict[str, Any]]) -> None:
+    """A subagent names the session above it, whose call names the subagent. A fork has messages that are older than itself."""
+    told = {session["id"]: session for session in plain_sessions}
+    relations = set()
+    for source, records, found in everything:
+        (facts,) = found.facts.values()
+        relations.add(facts.relation)
+        session = told.get(facts.native_session_id, {"time": {"created": 0}})
+        messages = [message["time"]["created"] for message, _ in plain[facts.native_session_id]]
+        is_fork = min(messages) < session["time"]["created"]
+        if above := session.get("parentID"):
+            calls = [part["callID"] for _, parts in plain[above] for part in parts if is_call_of(part, session["id"])]
+            assert (facts.relation, facts.parent_uid, [facts.parent_call]) == ("subagent", f"opencode:{above}", calls)
+        else:
+            assert (facts.relation == "fork") == is_fork, source.path
+        if is_fork and facts.parent_uid:
+            lines = [json.loads(record.data) for record in records if record.aside is None]
+            copied = {n for n, line in enumerate(lines) if line["info"]["time"]["created"] < session["time"]["created"]}
+            originals = {event.record for event, original in zip(found.events, found.originals, strict=True) if original}
+            assert originals == copied
+    assert relations == {None, "subagent", "fork"}
+
+
+def is_call_of(part: dict[str, Any], session: str) -> bool:
+    return part["type"] == "tool" and bool(part["state"].get("metadata", {}).get("sessionId") == session)
 
 
 def test_the_promises_hold(aged: Path, loops: Callable[[int], int]) -> None:

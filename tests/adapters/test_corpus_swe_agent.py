@@ -12,31 +12,25 @@ from typing import Any
 
 import pytest
 
-from runlore.adapters import Normalized, Record, Source, get
+from runlore.adapters import get
 from runlore.model import make_uid
 from runlore.testing import check_breakage, check_law, check_noise
+from tests.adapters import corpus
+from tests.adapters.corpus import Everything
 
-SHARED = Path(__file__).parents[3] / "shared/corpus"
-PLACES = {"swe-agent": 22, "labelled/sweagent": 275}
-"""Folders, and how many trajectories are in each."""
+ROOTS = (corpus.CORPUS / "swe-agent", corpus.CORPUS / "labelled/sweagent")
 ADAPTER = get("swe_agent")
 
-pytestmark = pytest.mark.skipif(not all((SHARED / place).is_dir() for place in PLACES), reason="the corpus is not here")
-
-Everything = list[tuple[Source, list[Record], Normalized]]
+pytestmark = corpus.needs(*ROOTS)
 
 
 @pytest.fixture(scope="module")
 def everything() -> Everything:
-    sources = [(source, list(ADAPTER.read(source, None))) for place in PLACES for source in ADAPTER.discover(SHARED / place)]
-    return [(source, records, ADAPTER.normalize(source, records, None)) for source, records in sources]
+    return [entry for root in ROOTS for entry in corpus.read_all(ADAPTER, root)]
 
 
 def test_every_trajectory_is_read(everything: Everything) -> None:
-    for place, count in PLACES.items():
-        files = set((SHARED / place).rglob("*.traj"))
-        assert files == {Path(source.path) for source, _, _ in everything} & files
-        assert len(files) == count
+    assert [path for root in ROOTS for path in corpus.unread(root, everything) if path.suffix == ".traj"] == []
 
 
 def test_every_record_is_accounted_for(everything: Everything) -> None:
@@ -58,22 +52,19 @@ def test_sessions_are_named_and_numbered(everything: Everything) -> None:
 
 
 def test_a_second_count_agrees(everything: Everything) -> None:
-    total: Counter[str] = Counter()
     for source, _, found in everything:
         mine = Counter("tool_call" if event.is_call else event.kind for event in found.events)
         assert mine == Counter(kinds_of(json.loads(Path(source.path).read_text()))), source.path
-        total += mine
-    assert total["tool_call"] == total["tool_result"] == 3178
 
 
 def test_edits_say_which_file_and_refused_ones_are_errors(everything: Everything) -> None:
     edits = {event.call_id: event for _, _, found in everything for event in found.events if event.kind == "edit"}
     results = [event for _, _, found in everything for event in found.events if event.kind == "tool_result" and event.call_id in edits]
-    assert len(edits) == len(results) == 961
-    assert sum(bool(event.files) for event in edits.values()) >= 945
+    assert len(edits) == len(results) > 0
+    assert sum(bool(event.files) for event in edits.values()) >= 0.98 * len(edits)
     texts = {event.native_id: body for _, _, found in everything for event, body in zip(found.events, found.bodies, strict=True)}
-    refused = [event for event in results if "proposed edit has introduced new syntax" in texts[event.native_id]]
-    assert len(refused) == 261
+    refused = [event for event in results if REFUSED in texts[event.native_id]]
+    assert len(refused) == sum(map(refusals_in, (source.path for source, _, _ in everything))) > 0
     assert all(event.is_error for event in refused)
 
 
@@ -86,13 +77,18 @@ def test_tokens_are_what_the_files_say(everything: Everything) -> None:
 
 
 def test_the_laws_hold_for_real_trajectories(loops: Callable[[int], int]) -> None:
-    place = SHARED / "swe-agent"
-    check_law(ADAPTER, place)
-    check_breakage(ADAPTER, place, random.Random(), loops(30))
-    check_noise(ADAPTER, place, random.Random(), loops(30))
+    check_law(ADAPTER, ROOTS[0])
+    check_breakage(ADAPTER, ROOTS[0], random.Random(), loops(30))
+    check_noise(ADAPTER, ROOTS[0], random.Random(), loops(30))
 
 
 # The second count.
+
+REFUSED = "proposed edit has introduced new syntax"
+
+
+def refusals_in(path: str) -> int:
+    return sum(REFUSED in step["observation"] for step in json.loads(Path(path).read_text()).get("trajectory") or ())
 
 
 def kinds_of(document: dict[str, Any]) -> Iterator[str]:

@@ -3,53 +3,59 @@
 import json
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-
-import pytest
 
 from runlore import config, pipeline
 from runlore.adapters import get
 from runlore.store import open_store
 from runlore.testing import check_breakage, check_law, check_noise
+from tests.adapters import corpus
 
-CORPUS = Path(__file__).parents[3] / "shared/corpus/visualstudio-copilot"
+CORPUS = corpus.CORPUS / "visualstudio-copilot"
 FIXTURE = Path(__file__).parent / "fixtures/visualstudio_copilot/basic/root"
 ADAPTER = get("visualstudio_copilot")
 
-needs_corpus = pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus is not here")
+needs_corpus = corpus.needs(CORPUS)
+
+
+def spans(path: str | Path) -> Iterator[dict[str, str]]:
+    """What each span of a file says of itself."""
+    for line in Path(path).read_text().splitlines():
+        (resource,) = json.loads(line)["resourceSpans"]
+        for span in resource["scopeSpans"][0]["spans"]:
+            yield {item["key"]: item["value"]["stringValue"] for item in span["attributes"]}
 
 
 @needs_corpus
-def test_a_second_count_agrees() -> None:
-    theirs, sessions = Counter[str](), set[str]()
-    for path in CORPUS.rglob("*.jsonl"):
-        for line in path.read_text().splitlines():
-            (resource,) = json.loads(line)["resourceSpans"]
-            for span in resource["scopeSpans"][0]["spans"]:
-                given = {item["key"]: item["value"]["stringValue"] for item in span["attributes"]}
-                sessions.add(given["gen_ai.conversation.id"])
-                theirs[given["gen_ai.operation.name"]] += 1
-                theirs["results"] += "gen_ai.tool.call.result" in given
-    ours, found = Counter[str](), set[str]()
-    for source in ADAPTER.discover(CORPUS):
-        made = ADAPTER.normalize(source, ADAPTER.read(source, None), None)
-        found |= {facts.native_session_id for facts in made.facts.values()}
-        ours["invoke_agent"] += sum(event.native == "invoke_agent" for event in made.events)
-        ours["execute_tool"] += sum(event.is_call for event in made.events)
-        ours["results"] += sum(event.role == "tool" for event in made.events)
-        assert not made.skips
-    assert (ours, found) == (theirs, sessions)
-    assert ours == {"invoke_agent": 5, "execute_tool": 11, "results": 11}
+def test_every_file_is_read_and_a_second_count_agrees() -> None:
+    everything = corpus.read_all(ADAPTER, CORPUS)
+    assert corpus.unread(CORPUS, everything) == []
+    for source, _, found in everything:
+        theirs = Counter(given["gen_ai.operation.name"] for given in spans(source.path))
+        theirs["results"] = sum("gen_ai.tool.call.result" in given for given in spans(source.path))
+        ours = Counter[str]()
+        ours["invoke_agent"] = sum(event.native == "invoke_agent" for event in found.events)
+        ours["execute_tool"] = sum(event.is_call for event in found.events)
+        ours["results"] = sum(event.role == "tool" for event in found.events)
+        assert +ours == +theirs, source.path
+        sessions = {facts.native_session_id for facts in found.facts.values()}
+        assert sessions == {given["gen_ai.conversation.id"] for given in spans(source.path)}
+        assert not found.skips
 
 
 @needs_corpus
 def test_a_conversation_in_several_files_is_one_session(tmp_path: Path) -> None:
     store = open_store(str(tmp_path / "store.db"))
     report = pipeline.sync(store, config.load(), agents=["visualstudio_copilot"], roots=[str(CORPUS)])
-    assert (report.found, report.new_sessions, report.problems) == ({"new": 4}, 2, [])
-    events = list(store.events("visualstudio_copilot:4a8f63f6-7626-4416-a874-fc7bd2c3f005"))
-    assert sum(event.native == "invoke_agent" for event in events) == 4
+    files = [path for path in CORPUS.rglob("*") if path.is_file()]
+    given = [each for path in files for each in spans(path)]
+    turns = Counter(each["gen_ai.conversation.id"] for each in given if each["gen_ai.operation.name"] == "invoke_agent")
+    assert max(turns.values()) > 1
+    assert (report.found, report.new_sessions, report.problems) == ({"new": len(files)}, len(turns), [])
+    for session, count in turns.items():
+        events = store.events(f"visualstudio_copilot:{session}")
+        assert sum(event.native == "invoke_agent" for event in events) == count
     store.close()
 
 

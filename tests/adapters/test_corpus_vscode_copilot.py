@@ -12,21 +12,22 @@ from typing import Any
 
 import pytest
 
-from runlore.adapters import Normalized, Record, Source, get
+from runlore.adapters import Source, get
 from runlore.errors import ReadError
 from runlore.testing import check_breakage, check_law, check_noise
+from tests.adapters import corpus
+from tests.adapters.corpus import Everything
 
-CORPUS = Path(__file__).parents[3] / "shared/corpus/vscode-copilot"
+CORPUS = corpus.CORPUS / "vscode-copilot"
 ADAPTER = get("vscode_copilot")
 
-pytestmark = pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus is not here")
-
-Everything = list[tuple[Source, list[Record], Normalized]]
+pytestmark = corpus.needs(CORPUS)
 
 
 @pytest.fixture(scope="module")
 def everything() -> Everything:
     sources = [(source, list(ADAPTER.read(source, None))) for source in ADAPTER.discover(CORPUS) if not is_expectation(source)]
+    assert sources
     return [(source, records, ADAPTER.normalize(source, records, None)) for source, records in sources]
 
 
@@ -58,11 +59,11 @@ def document(path: str) -> Any:
 
 
 def test_every_file_is_read_or_says_why_not(everything: Everything) -> None:
-    assert len(everything) == 2
-    (other,) = [source for source in ADAPTER.discover(CORPUS) if is_expectation(source)]
-    with pytest.raises(ReadError, match="no list of requests"):
-        list(ADAPTER.read(other, None))
-    assert len(list(CORPUS.rglob("*.json*"))) == 3
+    others = [source for source in ADAPTER.discover(CORPUS) if is_expectation(source)]
+    for other in others:
+        with pytest.raises(ReadError, match="no list of requests"):
+            list(ADAPTER.read(other, None))
+    assert {str(path) for path in corpus.unread(CORPUS, everything)} == {other.path for other in others}
 
 
 def test_every_record_is_accounted_for(everything: Everything) -> None:
@@ -76,7 +77,6 @@ def test_every_record_is_accounted_for(everything: Everything) -> None:
 
 
 def test_a_second_count_agrees(everything: Everything) -> None:
-    total = Counter[str]()
     for source, _, found in everything:
         theirs = Counter[str]()
         for request in document(source.path)["requests"]:
@@ -100,8 +100,6 @@ def test_a_second_count_agrees(everything: Everything) -> None:
             ours["failed"] += bool(event.exit_code)
             ours["arguments"] += event.is_call and bool(event.call_id) and event.call_id.startswith("toolu_")  # type: ignore[union-attr] # it has one
         assert +ours == +theirs, source.path
-        total += ours
-    assert total == {"prompts": 4, "replies": 14, "thoughts": 5, "calls": 27, "results": 27, "failed": 4, "arguments": 27}
 
 
 def text(part: dict[str, Any]) -> str:
@@ -138,7 +136,7 @@ def test_tokens_are_what_the_requests_say(everything: Everything) -> None:
     wanted = {request["requestId"]: request for source, _, _ in everything for request in document(source.path)["requests"]}
     calls = [call for _, _, found in everything for call, _ in found.calls]
     told = {name: request for name, request in wanted.items() if "promptTokens" in request}
-    assert len(calls) == len(told) == 1
+    assert len(calls) == len(told) > 0
     for call, request in zip(calls, told.values(), strict=True):
         assert (call.input_tokens, call.output_tokens) == (request["promptTokens"], request["completionTokens"])
 

@@ -21,12 +21,13 @@ from runlore.adapters import Normalized, Source, get
 from runlore.model import Session
 from runlore.store import Store, open_store
 from runlore.testing import derive
-from runlore.timeline import seen_by_model
+from runlore.timeline import model_context
+from tests.adapters import corpus
 
 ADAPTER = get("crush")
 FIXTURES = Path(__file__).parent / "fixtures/crush"
 CASES = sorted(path.parent for path in FIXTURES.glob("*/content.json"))
-SHARED = Path(__file__).parents[3] / "shared/corpus/crush"
+SAMPLES = corpus.CORPUS / "crush"
 NOW = int(time.time())
 MAIN = "5e550000-0000-4000-8000-000000000001"
 SCHEMA = """
@@ -138,10 +139,19 @@ def test_a_second_count_agrees(case: Path, tmp_path: Path) -> None:
     assert +ours == +theirs
 
 
-@pytest.mark.skipif(not SHARED.is_dir(), reason="the corpus is not here")
-def test_a_database_without_sessions_has_none() -> None:
-    assert list(SHARED.rglob("crush.db"))
-    assert sources(SHARED) == []
+@corpus.needs(SAMPLES)
+def test_samples_have_the_sessions_that_have_messages(tmp_path: Path) -> None:
+    paths = list(SAMPLES.rglob("crush.db"))
+    assert paths
+    for n, path in enumerate(paths):
+        for end in ("", "-wal"):
+            if Path(f"{path}{end}").exists():
+                shutil.copyfile(f"{path}{end}", tmp_path / f"{n}.db{end}")
+        db = sqlite3.connect(tmp_path / f"{n}.db")
+        theirs = {session for (session,) in db.execute("select distinct session_id from messages")}
+        db.close()
+        ours = [facts.native_session_id for source in sources(path.parent) for facts in normalized(source).facts.values()]
+        assert sorted(ours) == sorted(theirs), path
 
 
 def test_projects_are_found_by_the_list_of_the_user(tmp_path: Path) -> None:
@@ -231,7 +241,7 @@ def test_messages_that_were_deleted_stay_and_say_so(root: Path, live: apsw.Conne
 def test_a_summary_stands_for_what_came_before_it(store: Store) -> None:
     sync(store, FIXTURES / "basic/root")
     events = list(store.events(f"crush:{MAIN}"))
-    seen = [found.event.summary for found in seen_by_model(events, events[-1].seq)]
+    seen = [found.event.summary for found in model_context(events, events[-1].seq)]
     assert seen == ["The cart was half repaired.", "And now?", "[https://example.com/a.png]", "All done"]
 
 

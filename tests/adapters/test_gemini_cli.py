@@ -20,7 +20,7 @@ from runlore.ledger import merge
 from runlore.model import Session
 from runlore.store import Filter, Store
 from runlore.testing import Fixture, iter_fixtures
-from runlore.timeline import abandoned, active, seen_by_model
+from runlore.timeline import abandoned, active, model_context
 
 ADAPTER = get("gemini_cli")
 FIXTURES = [fixture for fixture in iter_fixtures(Path(__file__).parent / "fixtures") if fixture.agent == ADAPTER.name]
@@ -176,7 +176,7 @@ def test_a_message_that_is_told_again_gives_only_what_is_new() -> None:
 
 def test_a_message_that_says_something_else_takes_the_place_of_what_it_said() -> None:
     found = read(HEADER, user("a", "hi"), say("m", "Hel"), say("m", "Hello"))
-    seen = seen_by_model(linked(found), found.events[-1].seq)
+    seen = model_context(linked(found), found.events[-1].seq)
     assert [entry.event.summary for entry in seen] == ["hi", "Hello"]
 
 
@@ -203,7 +203,7 @@ def test_a_rewind_leaves_a_line_behind() -> None:
     found = read(*lines)
     marker = found.events[-1]
     assert (marker.kind, marker.view) == ("human_intervention", "retract")
-    assert [entry.event.summary for entry in seen_by_model(linked(found), marker.seq)] == ["one", "1"]
+    assert [entry.event.summary for entry in model_context(linked(found), marker.seq)] == ["one", "1"]
     events = linked(read(*lines, user("e", "three")))
     assert [event.summary for event in active(events) if event.kind == "user_msg"] == ["one", "three"]
     assert [event.summary for line in abandoned(events) for event in line if event.kind == "user_msg"] == ["two"]
@@ -214,7 +214,7 @@ def test_after_a_compaction_the_model_sees_the_summary_and_what_was_kept() -> No
     kept = {**say("d", ""), "content": [{"text": "2"}]}
     change = {"$set": {"messages": [summary, user("c", "two"), kept]}}
     found = read(HEADER, user("a", "one"), say("b", "1"), user("c", "two"), say("d", "2"), change, user("e", "three"))
-    seen = [entry.event.summary for entry in seen_by_model(linked(found), found.events[-1].seq)]
+    seen = [entry.event.summary for entry in model_context(linked(found), found.events[-1].seq)]
     assert seen == ["two", "2", "<state_snapshot>so far</state_snapshot>", "three"]
 
 
@@ -223,7 +223,7 @@ def test_a_result_that_is_masked_is_seen_as_cleared_and_kept_as_it_was() -> None
     masked = say("b", "", toolCalls=[tool("read_file", {"file_path": "a"}, f"{words.MASKED} saved")])
     found = read(HEADER, user("a", "one"), whole, {"$set": {"messages": [user("a", "one"), masked]}})
     assert "long" in found.bodies
-    assert [entry.event.kind for entry in seen_by_model(linked(found), found.events[-1].seq) if entry.is_cleared] == ["tool_result"]
+    assert [entry.event.kind for entry in model_context(linked(found), found.events[-1].seq) if entry.is_cleared] == ["tool_result"]
     again = read({"$set": {"messages": [user("a", "one"), masked]}}, carry=found.carry)
     assert (again.events, again.merged) == ([], {"$set": 1})
 

@@ -18,7 +18,7 @@ from runlore.adapters import Source, get
 from runlore.model import Session
 from runlore.store import Store
 from runlore.testing import derive
-from runlore.timeline import seen_by_model
+from runlore.timeline import model_context
 
 ADAPTER = get("goose")
 FIXTURES = Path(__file__).parent / "fixtures/goose"
@@ -135,7 +135,7 @@ def test_a_session_that_a_compaction_wrote_again_keeps_its_events(store: Store, 
     assert before.items() <= {event.native_id: event.seq for event in events}.items()
     assert not any(event.is_gone for event in events)
     at = next(event.seq for event in events if event.summary == "Go on")
-    seen = [entry.event.summary for entry in seen_by_model(events, at)]
+    seen = [entry.event.summary for entry in model_context(events, at)]
     assert seen == ["Summary: prices are rounded, one test fails.", "Go on"]
     db.close()
 

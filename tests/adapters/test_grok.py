@@ -17,7 +17,7 @@ from runlore.adapters import Normalized, Record, Source, _grok_chat, _grok_event
 from runlore.model import Session, make_uid
 from runlore.store import Filter, Store, open_store
 from runlore.testing import Fixture, iter_fixtures
-from runlore.timeline import abandoned, active, seen_by_model
+from runlore.timeline import abandoned, active, model_context
 
 ADAPTER = get("grok")
 FIXTURES = [fixture for fixture in iter_fixtures(Path(__file__).parent / "fixtures") if fixture.agent == ADAPTER.name]
@@ -244,7 +244,7 @@ def test_after_a_compaction_the_model_sees_the_summary(store: Store) -> None:
     sync(store, case("compaction").root)
     events = list(store.events("grok:019fb000-0000-7000-8000-000000000005"))
     at = next(event.seq for event in events if event.summary == "And now?")
-    assert [seen.event.summary for seen in seen_by_model(events, at)] == ["Summary: everything was read; the basket is a list.", "And now?"]
+    assert [seen.event.summary for seen in model_context(events, at)] == ["Summary: everything was read; the basket is a list.", "And now?"]
 
 
 def test_a_fork_shares_what_it_copied_in_whatever_order_the_files_come(tmp_path: Path) -> None:

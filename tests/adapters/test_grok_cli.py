@@ -19,7 +19,7 @@ from runlore.errors import ReadError
 from runlore.model import Session
 from runlore.store import Filter, Store, open_store
 from runlore.testing import check_law
-from runlore.timeline import seen_by_model
+from runlore.timeline import model_context
 
 ADAPTER = get("grok_cli")
 FIXTURES = Path(__file__).parent / "fixtures/grok_cli"
@@ -134,7 +134,7 @@ def test_a_compaction_keeps_what_it_says(store: Store) -> None:
     events = list(store.events("grok_cli:bbbb00000001"))
     bodies = store.bodies("grok_cli:bbbb00000001")
     at = next(event.seq for event in events if event.summary == "go on")
-    assert [bodies[seen.event.seq] for seen in seen_by_model(events, at)] == [
+    assert [bodies[seen.event.seq] for seen in model_context(events, at)] == [
         "and then", "Then nothing.", "## Goal\nread all", "[Context checkpoint summary]\nGoal: read all", "go on",
     ]  # fmt: skip
 

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from runlore import config, pipeline
 from runlore.adapters import Normalized, Record, Source, get
-from runlore.adapters.kimi import place
+from runlore.adapters._kimi.words import place
 from runlore.model import Session
 from runlore.store import Store
 from runlore.testing import Fixture, iter_fixtures
-from runlore.timeline import abandoned, active, seen_by_model
+from runlore.timeline import abandoned, active, model_context
 
 ADAPTER = get("kimi")
 FIXTURES = [fixture for fixture in iter_fixtures(Path(__file__).parent / "fixtures") if fixture.agent == "kimi"]
@@ -207,7 +207,7 @@ def test_after_a_compaction_the_model_sees_the_summary(store: Store) -> None:
     sync(store, case("code"))
     events = list(store.events(CODE))
     at = next(event.seq for event in events if event.summary == "Go on")
-    assert [entry.event.summary for entry in seen_by_model(events, at)] == ["Prices are integers.", "Go on"]
+    assert [entry.event.summary for entry in model_context(events, at)] == ["Prices are integers.", "Go on"]
 
 
 @pytest.mark.parametrize(("name", "calls"), [("cli", 7 + 2 + 1), ("code", 7 + 1 + 1)])

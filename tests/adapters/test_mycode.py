@@ -9,7 +9,7 @@ from typing import Any
 from runlore import config, pipeline, query
 from runlore.adapters import Normalized, Record, Source, get
 from runlore.store import Store
-from runlore.timeline import active, seen_by_model
+from runlore.timeline import active, model_context
 
 ADAPTER = get("mycode")
 FIXTURES = Path(__file__).parent / "fixtures/mycode"
@@ -25,7 +25,7 @@ def sync(store: Store, root: Path) -> pipeline.Report:
 def context(store: Store, uid: str) -> list[str]:
     """What the model was given last."""
     events, bodies = store.events(uid), store.bodies(uid)
-    return [bodies[seen.event.seq] for seen in seen_by_model(events, events[-1].seq)]
+    return [bodies[seen.event.seq] for seen in model_context(events, events[-1].seq)]
 
 
 def read(*lines: dict[str, Any], carry: bytes | None = None) -> Normalized:

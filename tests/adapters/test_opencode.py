@@ -19,7 +19,7 @@ from runlore.adapters import Normalized, Position, Source, _sqlite, get
 from runlore.model import Session
 from runlore.store import Filter, Store, open_store
 from runlore.testing import derive
-from runlore.timeline import abandoned, seen_by_model
+from runlore.timeline import abandoned, model_context
 
 ADAPTER = get("opencode")
 FIXTURES = Path(__file__).parent / "fixtures/opencode"
@@ -518,7 +518,7 @@ def revert_and_go_on(db: apsw.Connection, root: Path, store: Store, *, has_log: 
     db.execute("update session set revert = ?, time_updated = ?", (json.dumps({"messageID": taken[0]["info"]["id"]}), NOW))
     sync(store, root)
     at = max(event.seq for event in store.events(f"opencode:{id_}"))
-    seen = [store.bodies(f"opencode:{id_}").get(found.event.seq) or "" for found in seen_by_model(store.events(f"opencode:{id_}"), at)]
+    seen = [store.bodies(f"opencode:{id_}").get(found.event.seq) or "" for found in model_context(store.events(f"opencode:{id_}"), at)]
     if has_log:
         put_events(db, [event for event in content["events"] if event["session"] == id_])
     for table, column in (("message", "id"), ("part", "message_id")):
@@ -550,7 +550,7 @@ def test_what_was_taken_back_before_the_first_sync_is_found_in_the_log(store: St
     (left,) = abandoned(store.events(uid))
     assert [event.summary for event in left if event.kind == "user_msg"] == ["Make it longer"]
     at = max(event.seq for event in store.events(uid))
-    seen = [found.event.summary for found in seen_by_model(store.events(uid), at)]
+    seen = [found.event.summary for found in model_context(store.events(uid), at)]
     assert seen == ["Name the shop", "Corner Shop.", "Make it shorter", "Shop."]
 
 
@@ -562,7 +562,7 @@ def test_what_was_taken_back_and_comes_back_is_seen_again(root: Path, live: apsw
     sync(store, root)
     events = list(store.events(uid_of(content)))
     assert [event.native for event in events if event.kind == "human_intervention"] == ["revert", "unrevert"]
-    seen = [found.event.summary for found in seen_by_model(events, events[-1].seq)]
+    seen = [found.event.summary for found in model_context(events, events[-1].seq)]
     assert seen[-2:] == ["Another language?", "Boutique."]
 
 

@@ -11,15 +11,15 @@ from collections import Counter
 from pathlib import Path
 
 import apsw
-import pytest
 
 from runlore.adapters import get
 from runlore.testing import derive
+from tests.adapters import corpus
 from tests.adapters.test_crush import put
 
 ADAPTER = get("opencode_go")
 CASE = Path(__file__).parent / "fixtures/opencode_go/session"
-CORPUS = Path(__file__).parents[3] / "shared/corpus/opencode-go"
+CORPUS = corpus.CORPUS / "opencode-go"
 SCHEMA = """
 create table sessions (id text primary key, parent_session_id text, title text not null, message_count integer not null default 0,
     prompt_tokens integer not null default 0, completion_tokens integer not null default 0, cost real not null default 0,
@@ -54,7 +54,7 @@ def test_the_folder_of_a_session_is_the_one_that_its_database_lies_below(tmp_pat
     assert {about.cwd for each in found for about in each.facts.values()} == {str(tmp_path / "yard")}
 
 
-@pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus is not here")
+@corpus.needs(CORPUS)
 def test_a_second_count_of_real_sessions_agrees(tmp_path: Path) -> None:
     theirs, ours = Counter[str](), Counter[str]()
     for n, path in enumerate(sorted(CORPUS.rglob("opencode.db"))):
@@ -73,8 +73,7 @@ def test_a_second_count_of_real_sessions_agrees(tmp_path: Path) -> None:
         (count,) = db.execute("select count(distinct session_id) from messages").fetchone()
         theirs["sessions"] += count
         db.close()
-    for source in ADAPTER.discover(CORPUS):
-        found = ADAPTER.normalize(source, ADAPTER.read(source, None), None)
+    for _, _, found in corpus.read_all(ADAPTER, CORPUS):
         assert not found.skips
         ours["sessions"] += len(found.facts)
         for event in found.events:

@@ -14,7 +14,7 @@ from runlore.adapters import Normalized, Record, Source, get
 from runlore.model import Session
 from runlore.store import Store
 from runlore.testing import Fixture, iter_fixtures
-from runlore.timeline import abandoned, active, seen_by_model
+from runlore.timeline import abandoned, active, model_context
 
 ADAPTER = get("pi")
 FIXTURES = [fixture for fixture in iter_fixtures(Path(__file__).parent / "fixtures") if fixture.agent in ("pi", "omp")]
@@ -101,14 +101,14 @@ def test_going_back_leaves_a_line_behind(store: Store) -> None:
 def test_after_a_compaction_the_model_sees_the_summary_and_what_was_kept(store: Store) -> None:
     sync(store, case("session"))
     events = list(store.events(MAIN))
-    seen = [entry.event.summary for entry in seen_by_model(events, events[-1].seq)]
+    seen = [entry.event.summary for entry in model_context(events, events[-1].seq)]
     assert seen == ["Start again, with integers", "Cents are integers now.", "## Goal", "And the changelog", "Written."]
 
 
 def test_the_first_layout_counts_the_lines_that_a_compaction_keeps(store: Store) -> None:
     sync(store, case("first"))
     events = list(store.events("pi:0199aa04-0000-4000-8000-000000000004"))
-    seen = [entry.event.summary for entry in seen_by_model(events, events[-1].seq)]
+    seen = [entry.event.summary for entry in model_context(events, events[-1].seq)]
     assert seen == ["Renamed.", "The module was renamed.", "Fix the imports", "Imports are unsorted"]
 
 

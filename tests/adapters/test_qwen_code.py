@@ -17,7 +17,7 @@ from runlore.ledger import merge
 from runlore.model import Call, Session
 from runlore.store import Filter, Store
 from runlore.testing import Fixture, iter_fixtures
-from runlore.timeline import abandoned, active, seen_by_model
+from runlore.timeline import abandoned, active, model_context
 
 ADAPTER = get("qwen_code")
 FIXTURES = [fixture for fixture in iter_fixtures(Path(__file__).parent / "fixtures") if fixture.agent == ADAPTER.name]
@@ -183,7 +183,7 @@ def test_after_a_compaction_the_model_sees_the_summary(store: Store) -> None:
     sync(store, case("compaction"))
     events = list(store.events("qwen_code:dddd0004-0000-4000-8000-000000000004"))
     at = next(event.seq for event in events if event.summary == "More")
-    assert [entry.event.summary for entry in seen_by_model(events, at)] == ["<state_snapshot>We talked for long.</state_snapshot>", "More"]
+    assert [entry.event.summary for entry in model_context(events, at)] == ["<state_snapshot>We talked for long.</state_snapshot>", "More"]
 
 
 def test_the_same_record_twice_is_one_and_the_same_id_with_other_words_is_another() -> None:

@@ -128,7 +128,7 @@ def test_the_model_sees_in_memory_what_it_sees_in_the_log(live: SessionStore, tm
     session.append(user("and now?"))
     store = sync(tmp_path)
     events = list(store.events(f"runlore:{session.id}"))
-    seen = [item.event.summary for item in timeline.seen_by_model(events, events[-1].seq)]
+    seen = [item.event.summary for item in timeline.model_context(events, events[-1].seq)]
     assert seen == ["said while the summary was made", "four were greeted", "and now?"]
 
 
@@ -167,7 +167,7 @@ def test_any_conversation_is_seen_the_same(tmp_path_factory: pytest.TempPathFact
 
 def seen(live: SessionStore) -> list[str | None]:
     events = linked(derive(live, "s"))
-    return [item.event.summary for item in timeline.seen_by_model(events, events[-1].seq)]
+    return [item.event.summary for item in timeline.model_context(events, events[-1].seq)]
 
 
 def told(session: LiveSession) -> list[str]:

@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import cast
 
-import click
 import pytest
 from click.testing import CliRunner, Result
 
-from runlore.cli import run_words
+from runlore.cli import cli
 from tests.toy import Toy, line
 
 Run = Callable[..., Result]
-
-
-class Program:
-    """`runlore` as it is when started, where CliRunner wants a command of click's: click has a part in it only when it is needed."""
-
-    def main(self, args: Sequence[str], **_: object) -> None:
-        sys.exit(run_words(list(args)))
 
 
 @pytest.fixture
@@ -31,7 +21,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.setenv("LINES", "40")
 
     def run_program(*words: str) -> Result:
-        result = CliRunner().invoke(cast(click.Command, Program()), list(words), prog_name="runlore")
+        result = CliRunner().invoke(cli, list(words), prog_name="runlore")
         if result.exception is not None and not isinstance(result.exception, SystemExit):
             raise result.exception
         return result

@@ -184,9 +184,8 @@ def test_what_a_session_says_reaches_no_terminal(run: Run, home: Path, toy: Toy)
 
 
 def test_a_digest_of_older_rules_says_so() -> None:
-    from runlore._findings import DIGEST_VERSION
     from runlore.cli._digest import render
-    from runlore.model import Digest
+    from runlore.model import DIGEST_VERSION, Digest
 
     data = {"session_uid": "toy:1", "covers": {"last_seq": 0, "content_hash": "h"}}
     told = ["\n".join(render(Digest.from_dict({**data, "version": DIGEST_VERSION - older}))) for older in (1, 0)]

@@ -15,7 +15,7 @@ import click
 import msgspec
 import pytest
 
-from runlore.cli import _click, _group, cli
+from runlore.cli import _group, cli
 from runlore.errors import RunloreError
 from tests.cli.conftest import Run
 
@@ -66,16 +66,17 @@ def test_the_short_help_is_how_the_help_begins(name: str) -> None:
 def test_every_command_with_data_gives_json_and_documents_its_shape(name: str) -> None:
     command = cli.get_command(CONTEXT, name)
     assert command is not None
-    for each in command.commands.values() if isinstance(command, click.Group) else [command]:
+    commands = command.commands if isinstance(command, click.Group) else {name: command}
+    for each in (one for key, one in commands.items() if key != "snippet"):  # That prints a text, as `completion` does.
         assert "is_json" in {param.name for param in each.params}
         assert "--json" in (each.help or "")
 
 
 def test_the_version_is_told_before_click_is_imported() -> None:
-    code = "import sys; sys.argv = ['runlore', '--version']; from runlore.cli import main; main(); print(*sys.modules, file=sys.stderr)"
-    result = python(code)
+    code = "import sys; sys.argv = ['runlore', '--version']; from runlore.__main__ import main; main()"
+    result = python(f"{code}; print(*sys.modules, file=sys.stderr)")
     assert result.stdout.startswith("runlore 0.")
-    assert not {"click", "msgspec", "apsw", "typing"} & set(result.stderr.split())
+    assert not {"click", "msgspec", "apsw"} & set(result.stderr.split())
 
 
 def test_the_version_is_the_same_where_click_tells_it(run: Run) -> None:
@@ -93,11 +94,29 @@ def test_help_imports_no_command() -> None:
     assert not {f"runlore.cli.{name}" for name in NAMES} & loaded
 
 
-def test_a_list_imports_nothing_that_it_does_not_need(stored: Path) -> None:
-    code = "import sys; from runlore.cli import cli\ntry: cli.main(['ls'])\nexcept SystemExit: print(*sys.modules, file=sys.stderr)"
+HEAVY = {"genai_prices", "multiprocessing", "nh3", "pydantic", "re2", "rich", "starlette", "watchfiles"}
+
+
+def modules_after(words: str) -> set[str]:
+    """Return the modules that a call has imported in the end."""
+    code = (
+        "import sys; from runlore.cli import cli\n"
+        f"try: cli.main({words.split()!r})\n"
+        "except SystemExit: print(*sys.modules, file=sys.stderr)"
+    )
     loaded = set(python(code).stderr.split())
-    assert "runlore.cli.ls" in loaded
-    assert not {"rich", "re2", "watchfiles", "shutil", "runlore.pipeline", "runlore.redact"} & loaded
+    assert f"runlore.cli.{words.split()[0]}" in loaded
+    return loaded
+
+
+@pytest.mark.parametrize("words", ["ls", "ls --json", "usage", "usage --json", "usage --by session", "usage --statusline"])
+def test_a_list_and_a_report_import_nothing_that_they_do_not_need(stored: Path, words: str) -> None:
+    loaded = modules_after(words)
+    assert sorted(loaded & {*HEAVY, "zstandard", "runlore.pipeline", "runlore.redact", "runlore.store.pieces"}) == []
+
+
+def test_a_sync_with_nothing_new_imports_neither_readers_nor_prices(stored: Path) -> None:
+    assert sorted(modules_after("sync") & {*HEAVY, "runlore.prepare", "runlore.prices"}) == []
 
 
 def test_an_error_of_ours_is_one_line_and_exit_1(run: Run) -> None:
@@ -142,7 +161,7 @@ def test_a_bug_is_one_line_that_says_so(run: Run, monkeypatch: pytest.MonkeyPatc
     def broken(*args: object, **kwargs: object) -> None:
         raise ZeroDivisionError("division\nby zero")
 
-    monkeypatch.setattr("runlore.cli.ls.open_soon", broken)
+    monkeypatch.setattr("runlore.cli.ls.open_store", broken)
     result = run("ls")
     assert result.exit_code == 1
     assert result.stderr.startswith("runlore: this is a bug")
@@ -191,13 +210,13 @@ def test_an_error_of_the_machine_is_not_called_a_bug(run: Run, monkeypatch: pyte
     def fail_so() -> None:
         raise error
 
-    monkeypatch.setattr("runlore.cli.ls.open_soon", fail_so)
+    monkeypatch.setattr("runlore.cli.ls.open_store", fail_so)
     assert run("ls").stderr == f"runlore: {told}\n"
 
 
 @pytest.mark.parametrize("words", ["--version", "--help", "sync", "ls"])
 def test_without_a_console_there_is_no_output_and_no_error(stored: Path, words: str) -> None:
-    code = "import sys; sys.argv = ['runlore', {!r}]; sys.stdout = sys.stderr = None; from runlore.cli import main; main()"
+    code = "import sys; sys.argv = ['runlore', {!r}]; sys.stdout = sys.stderr = None; from runlore.__main__ import main; main()"
     result = python(code.format(words))
     assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
 
@@ -206,7 +225,7 @@ def test_escapes_in_an_error_do_not_reach_the_terminal(run: Run, monkeypatch: py
     def fail() -> None:
         raise RunloreError("bad \x1b[31mpath\x07\nsecond line")
 
-    monkeypatch.setattr("runlore.cli.ls.open_soon", fail)
+    monkeypatch.setattr("runlore.cli.ls.open_store", fail)
     assert run("ls").stderr == "runlore: bad path second line\n"
 
 
@@ -214,7 +233,7 @@ def test_an_interrupt_ends_quietly_with_130(run: Run, monkeypatch: pytest.Monkey
     def interrupt() -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("runlore.cli.ls.open_soon", interrupt)
+    monkeypatch.setattr("runlore.cli.ls.open_store", interrupt)
     result = run("ls")
     assert (result.exit_code, result.stdout, result.stderr) == (130, "", "")
 
@@ -264,4 +283,4 @@ def test_so_it_is_when_it_reads_what_is_told_as_well(stored: Path) -> None:
 
 def test_every_command_is_a_module_with_a_command() -> None:
     for name in NAMES:
-        assert isinstance(importlib.import_module(f"runlore.cli.{name}").command, _click.Command)
+        assert isinstance(importlib.import_module(f"runlore.cli.{name}").command, click.Command)

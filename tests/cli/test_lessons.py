@@ -421,7 +421,7 @@ def test_two_that_decide_at_once_lose_nothing(run: Run, shelf: Shelf) -> None:
 
 
 def test_a_proposal_waits_for_who_is_deciding(home: Path, met: None, shelf: Shelf) -> None:
-    code = "from runlore.cli import main; import sys; sys.argv = ['runlore', 'lessons', 'propose']; main()"
+    code = "from runlore.__main__ import main; import sys; sys.argv = ['runlore', 'lessons', 'propose']; main()"
     with shelf.lock():
         other = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         with pytest.raises(subprocess.TimeoutExpired):

@@ -6,9 +6,10 @@ import re
 import shlex
 from pathlib import Path
 
+import click
 import pytest
 
-from runlore.cli._plain import names
+from runlore.cli import cli
 from tests.cli.conftest import Run
 
 README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
@@ -27,4 +28,4 @@ def test_the_examples_work_on_the_demo(run: Run, home: Path, monkeypatch: pytest
 
 
 def test_every_command_is_mentioned() -> None:
-    assert not [name for name in names() if not re.search(rf"`?(?:runlore |`){name}\b", README)]
+    assert not [name for name in cli.list_commands(click.Context(cli)) if not re.search(rf"`?(?:runlore |`){name}\b", README)]

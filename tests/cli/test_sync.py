@@ -197,13 +197,6 @@ def test_newer_rules_that_found_something_in_the_store_are_told() -> None:
     ]
 
 
-def test_the_progress_line_tells_files_speed_and_time_left() -> None:
-    progress = sync.Progress()
-    progress.start(10, 100_000_000)
-    progress.advance(4, 50_000_000)
-    assert progress.line(2.0) == "4/10 files  50 MB of 100 MB  25 MB/s  2.0 s left"
-
-
 def test_watch_and_dry_run_do_not_go_together(run: Run, root: Path) -> None:
     assert run("sync", "--watch", "--dry-run").exit_code == 2
 
@@ -212,7 +205,7 @@ def test_watch_and_dry_run_do_not_go_together(run: Run, root: Path) -> None:
 def test_watch_waits_for_folders_and_ends_cleanly(home: Path) -> None:
     # A test that runs in the background of a shell ignores Ctrl-C, and so would what it starts.
     heeding = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
-    words = [sys.executable, "-c", f"{heeding}; from runlore.cli import main; main()"]
+    words = [sys.executable, "-c", f"{heeding}; from runlore.__main__ import main; main()"]
     with subprocess.Popen([*words, "sync", "--watch"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         deadline = time.monotonic() + 30

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runlore.digest._commands import parse
+from runlore.digest.shell_commands import parse
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_the_same_work_has_the_same_key(one: str, other: str) -> None:
     ],
 )
 def test_looking_is_told_from_doing(command: str, looks: bool) -> None:
-    assert parse(command).only_looks is looks
+    assert parse(command).is_read_only is looks
 
 
 def test_files_that_are_written() -> None:

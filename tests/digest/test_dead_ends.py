@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from runlore.digest import dead_ends as module
-from runlore.digest.dead_ends import dead_ends, joined
+from runlore.digest.dead_ends import dead_ends, join_dead_ends
 from runlore.model import SessionEvent
 from runlore.store.asked import ABANDONED, FAILED, RETRIED, UNPLACED
 from runlore.store.charging import charge
@@ -63,10 +63,10 @@ def test_a_line_that_was_left_is_told_by_its_stretches() -> None:
 
 
 def test_no_session_has_more_dead_ends_than_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST", 2)
+    monkeypatch.setattr(module, "MAX_PER_KIND", 2)
     many = [one for n in range(0, 50, 2) for one in (tried(n, f"c{n}", f"{n}"), failed(n + 1, f"c{n}"))]
     assert dead_ends(many, retries=0) == {"failed": (0, 0, 0, 2, 2, 2)}
-    assert joined({"failed": (0, 0, 0)}, {"failed": (2, 2, 2, 4, 4, 4), "retries": (4, 4, 4)}) == {
+    assert join_dead_ends({"failed": (0, 0, 0)}, {"failed": (2, 2, 2, 4, 4, 4), "retries": (4, 4, 4)}) == {
         "failed": (0, 0, 0, 2, 2, 2),
         "retries": (4, 4, 4),
     }

@@ -13,14 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runlore.digest import ErrorSeen
-from runlore.digest._lines import find, may_prove
+from runlore.digest import ErrorSummary
+from runlore.digest.error_lines import find_error_line, may_hold_proof
 from runlore.digest.errors import errors, signature
 from runlore.model import SessionEvent, Tests
 from tests.digest.sessions import UID, session
 
 
-def seen(called: str, came_back: str, **fields: Any) -> list[ErrorSeen]:
+def errors_of(called: str, came_back: str, **fields: Any) -> list[ErrorSummary]:
     return errors(*session((called, came_back, fields)))
 
 
@@ -148,7 +148,7 @@ def test_different_errors_are_not_merged(one: str, other: str) -> None:
 
 def test_a_command_that_failed_without_a_word_is_known_by_its_code() -> None:
     said = "Command: npx tsc\nDirectory: (root)\nOutput: (empty)\nError: (none)\nExit Code: 1\nSignal: (none)\nProcess Group PGID: 25204"
-    [error] = seen("npx tsc", said, exit_code=1, is_error=True)
+    [error] = errors_of("npx tsc", said, exit_code=1, is_error=True)
     assert error.signature.template == "exit code 1 from tsc"
 
 
@@ -172,7 +172,7 @@ def test_a_command_that_failed_without_a_word_is_known_by_its_code() -> None:
     ],
 )
 def test_what_merely_looks_like_an_error_is_none(called: str, came_back: str, fields: dict[str, Any]) -> None:
-    assert seen(called, came_back, **fields) == []
+    assert errors_of(called, came_back, **fields) == []
 
 
 @pytest.mark.parametrize(
@@ -203,7 +203,7 @@ def test_what_merely_looks_like_an_error_is_none(called: str, came_back: str, fi
     ],
 )
 def test_an_error_is_found_wherever_it_was_reported(called: str, came_back: str, fields: dict[str, Any], line: str) -> None:
-    (found,) = seen(called, came_back, **fields)
+    (found,) = errors_of(called, came_back, **fields)
     assert found.signature.template.startswith(line)
 
 
@@ -224,9 +224,9 @@ LINES = (
 @given(st.lists(st.sampled_from(LINES), max_size=6))
 def test_what_proves_an_error_is_found_without_the_forms_that_prove_none(lines: list[str]) -> None:
     body = "\n".join(lines)
-    line, proof = find(body), find(body, proof=True)
+    line, proof = find_error_line(body), find_error_line(body, proof=True)
     assert proof == line if line is not None and line.is_strong else proof is None or not proof.is_strong
-    assert may_prove(body) or line is None or not line.is_strong or "Traceback" in body
+    assert may_hold_proof(body) or line is None or not line.is_strong or "Traceback" in body
 
 
 def test_an_error_is_counted_once_with_all_its_places() -> None:
@@ -248,8 +248,8 @@ def test_an_error_without_a_call_counts() -> None:
 
 
 def test_values_survive_saving() -> None:
-    (found,) = seen("make", "error: it broke", exit_code=2)
-    assert msgspec.json.decode(msgspec.json.encode(found), type=ErrorSeen) == found
+    (found,) = errors_of("make", "error: it broke", exit_code=2)
+    assert msgspec.json.decode(msgspec.json.encode(found), type=ErrorSummary) == found
 
 
 MESSAGES = [
@@ -301,10 +301,10 @@ def test_any_text_has_a_fingerprint_that_can_be_printed(text: str) -> None:
 @given(st.text(alphabet=string.ascii_letters + " .:'/-0123456789\n", max_size=200))
 def test_a_template_has_the_fingerprint_of_its_error(text: str) -> None:
     """Masking what is masked changes nothing, so that a template can be asked for like the error itself."""
-    from runlore.digest._mask import key_of, template_of
+    from runlore.digest.templates import build_key, build_template
 
-    once = key_of(template_of(text))
-    assert key_of(template_of(once)) == once
+    once = build_key(build_template(text))
+    assert build_key(build_template(once)) == once
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from datetime import timedelta
 import msgspec
 
 from runlore.digest.join import join
-from runlore.digest.session import MOST_ERRORS, MOST_TESTS, make
+from runlore.digest.session import MAX_ERRORS, MAX_TESTS, make
 from runlore.model import Digest, Session, Tests
 from tests.digest.test_session import START, UID, Timeline
 
@@ -85,11 +85,11 @@ def test_the_surest_fix_counts() -> None:
 
 def test_it_is_bounded_as_every_digest_and_counts_what_it_leaves_out() -> None:
     many = Timeline().say("go")
-    for n in range(MOST_ERRORS):
+    for n in range(MAX_ERRORS):
         word = "".join(chr(ord("a") + int(digit)) for digit in f"{n:03}")
         many = ran_tests(many.call(f"run {word}", f"Error: the {word}x is broken", is_error=True), failed=0)
     before, after = parts(many, Timeline().say("more").call("run last", "Error: the brake is broken", is_error=True))
     both = join(before, after, SESSION)
-    assert (len(both.errors), both.cut["errors"]) == (MOST_ERRORS, before.cut.get("errors", 0) + 1)
-    assert len(both.tests) == MOST_TESTS
+    assert (len(both.errors), both.cut["errors"]) == (MAX_ERRORS, before.cut.get("errors", 0) + 1)
+    assert len(both.tests) == MAX_TESTS
     assert both.cut["tests"] == before.cut["tests"]

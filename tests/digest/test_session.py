@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from runlore.digest.session import EXCERPT, MOST_COMMANDS, MOST_ERRORS, MOST_FILES, excerpt, make
+from runlore.digest.session import MAX_COMMANDS, MAX_ERRORS, MAX_EXCERPT_BYTES, MAX_FILES, excerpt, make
 from runlore.model import Cost, Digest, Session, SessionEvent, Tests
 from runlore.store.digest_rows import pack_digest
 
@@ -236,9 +236,9 @@ def test_an_error_has_its_times_its_ends_and_its_fix_with_the_change(line: Timel
 def test_what_an_error_cites_is_there_as_an_excerpt_of_at_most_500_bytes(line: Timeline) -> None:
     line.call("make", "ä" * 4000 + "\n" + TRACE + "\n", exit_code=1, is_error=True)
     [moment] = line.digest.excerpts
-    assert len(moment.text.encode()) <= EXCERPT
+    assert len(moment.text.encode()) <= MAX_EXCERPT_BYTES
     assert "KeyError: 'x'" in moment.text
-    assert len(excerpt("x" * 9000).encode()) <= EXCERPT
+    assert len(excerpt("x" * 9000).encode()) <= MAX_EXCERPT_BYTES
     assert excerpt("\x1b[31mred\x1b[0m") == "red"
 
 
@@ -267,13 +267,13 @@ def test_lessons_that_it_asked_for_and_was_given_are_in_it_once_each(line: Timel
 
 
 def test_long_lists_are_cut_and_what_is_missing_is_counted(line: Timeline) -> None:
-    for n in range(2 * MOST_FILES):
+    for n in range(2 * MAX_FILES):
         line.call(f"f{n}", "text", action="read", files=(f"/w/f{n}.py",))
-    for n in range(2 * MOST_ERRORS):
+    for n in range(2 * MAX_ERRORS):
         line.call(f"run {'x' * n}", f"{'ABCDEFGHIJ'[n % 10]}{'abcdefghijkl'[n // 10]}Error: no", exit_code=1, is_error=True)
     made = line.digest
-    assert (len(made.files_read), len(made.errors), len(made.commands)) == (MOST_FILES, MOST_ERRORS, MOST_COMMANDS)
-    assert made.cut == {"files_read": MOST_FILES, "errors": MOST_ERRORS, "commands": 2 * MOST_ERRORS - MOST_COMMANDS}
+    assert (len(made.files_read), len(made.errors), len(made.commands)) == (MAX_FILES, MAX_ERRORS, MAX_COMMANDS)
+    assert made.cut == {"files_read": MAX_FILES, "errors": MAX_ERRORS, "commands": 2 * MAX_ERRORS - MAX_COMMANDS}
     assert len(pack_digest(made)[2]) <= 32 * 1024
 
 

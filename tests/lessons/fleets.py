@@ -14,7 +14,6 @@ from typing import Literal, get_args
 
 import msgspec
 
-from runlore._findings import Covers, ErrorSeen, Fix, Told
 from runlore.digest.errors import signature
 from runlore.lessons import Lesson
 from runlore.lessons.deliver import Delivered
@@ -22,7 +21,7 @@ from runlore.lessons.exposures import Exposure, exposures_by_files, exposures_by
 from runlore.lessons.measure import Effect, measure_effects
 from runlore.lessons.rendered_files import RenderedFile, Span
 from runlore.mine.values import Case
-from runlore.model import Digest, format_time
+from runlore.model import Covers, Digest, ErrorSummary, Fix, RequestedLesson, format_time
 
 Way = Literal["start", "fail", "file", "asked early", "asked late"]
 WAYS: tuple[Way, ...] = get_args(Way)
@@ -30,7 +29,7 @@ WAYS: tuple[Way, ...] = get_args(Way)
 START = datetime(2026, 1, 1, tzinfo=UTC)
 MET = signature("KeyError: 'user'")
 assert MET is not None
-ERROR = ErrorSeen(signature=MET, count=1, seqs=(30,))
+ERROR = ErrorSummary(signature=MET, count=1, seqs=(30,))
 LESSON = Lesson(id="abc", problem="p", resolution="r", kind="error", fingerprint=MET.fingerprint, evidence=("toy:1#3",), sessions=3)
 OVER = Fix(fingerprint=MET.fingerprint, failed_seq=30, fixed_seq=50, confidence=0.9)
 STAYS = 0.6
@@ -78,7 +77,7 @@ class Fleet:
             covers=Covers(99, "h"),
             errors=(ERROR,) if is_met else (),
             fixes=(OVER,) if is_met and not stays else (),
-            told=(Told(lesson="abc", seq=seq, at=START + timedelta(hours=n, minutes=seq)),) if asks else (),
+            told=(RequestedLesson(lesson="abc", seq=seq, at=START + timedelta(hours=n, minutes=seq)),) if asks else (),
             quality="real",
         )
         repo = "shop" if is_here else "site"

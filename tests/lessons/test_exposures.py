@@ -8,11 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from runlore._findings import Covers, Told
 from runlore.lessons.exposures import exposures_by_files, exposures_by_request
 from runlore.lessons.rendered_files import RenderedFile, iter_spans
 from runlore.mine.values import Case
-from runlore.model import Digest, format_time
+from runlore.model import Covers, Digest, RequestedLesson, format_time
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 
@@ -74,7 +73,9 @@ def test_without_a_repository_only_the_very_folder_counts() -> None:
 
 
 def test_who_asked_was_told_and_what_a_subagent_asked_for_it_knows_alone() -> None:
-    asked = msgspec.structs.replace(case().digest, told=(Told(lesson="a", seq=4, at=START, tokens=9), Told(lesson="b", seq=8)))
+    asked = msgspec.structs.replace(
+        case().digest, told=(RequestedLesson(lesson="a", seq=4, at=START, tokens=9), RequestedLesson(lesson="b", seq=8))
+    )
     found = list(exposures_by_request([msgspec.structs.replace(case(), digest=asked)]))
     assert [(one.lesson, one.way, one.at, one.seq, one.tokens) for one in found] == [
         ("a", "asked", START, 4, 9),

@@ -8,14 +8,13 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 import pytest
 
-from runlore._findings import Covers, Fix, Moment, Ran, Told
 from runlore.lessons import Lesson, compare
 from runlore.lessons.compare import difference
 from runlore.lessons.deliver import Delivered
 from runlore.lessons.exposures import exposures_by_hooks, exposures_by_request
 from runlore.lessons.measure import Effect, build_snapshots, measure_effects, quantile
 from runlore.mine.values import Case
-from runlore.model import Digest, Outcome, format_time, parse_time
+from runlore.model import CommandRun, Covers, Digest, Fix, Moment, Outcome, RequestedLesson, format_time, parse_time
 from tests.lessons.fleets import ERROR, LESSON, START, WAYS, Fleet, Way
 
 
@@ -108,7 +107,7 @@ def test_a_command_that_keeps_failing_is_judged_by_whether_it_does_after_a_first
     def failing(n: int, times: int) -> Case:
         made = case(n)
         return msgspec.structs.replace(
-            made, digest=msgspec.structs.replace(made.digest, commands=(Ran(seq=3, command="npm test", failed=times),))
+            made, digest=msgspec.structs.replace(made.digest, commands=(CommandRun(seq=3, command="npm test", failed=times),))
         )
 
     cases = [failing(n, 5 if n % 5 else 1) for n in range(40)] + [failing(n, 1 if n % 10 else 5) for n in range(40, 80)]
@@ -207,7 +206,7 @@ def test_who_asked_first_may_have_begun_long_before() -> None:
 def test_a_session_with_a_wrong_clock_does_not_make_all_others_later_ones() -> None:
     fleet = Fleet("asked early", 3, rate=0.4, left=1, earlier=100, later=100)
     wrong = datetime(1970, 1, 1, tzinfo=UTC)
-    digest = msgspec.structs.replace(fleet.later[5].digest, told=(Told(lesson="abc", seq=10, at=wrong),))
+    digest = msgspec.structs.replace(fleet.later[5].digest, told=(RequestedLesson(lesson="abc", seq=10, at=wrong),))
     strange = msgspec.structs.replace(fleet.later[5], uid="toy:strange", began=format_time(wrong), digest=digest)
     every = [*fleet.before, *fleet.later, strange]
     [found] = measure_effects([fleet.lesson], exposures_by_request(every), every)
@@ -233,7 +232,9 @@ def test_bounds_hold_the_difference_and_narrow_with_more_sessions() -> None:
 
 def test_the_fleet_is_told_by_month_and_week() -> None:
     cases = [case(n, met=n % 2 == 0, outcome="fail" if n % 4 == 0 else "success", tokens=n * 10) for n in range(40)]
-    storm = msgspec.structs.replace(cases[1].digest, commands=(Ran(seq=1, command="x", count=3, failed=3),), actions={"plan": 1, "read": 3})
+    storm = msgspec.structs.replace(
+        cases[1].digest, commands=(CommandRun(seq=1, command="x", count=3, failed=3),), actions={"plan": 1, "read": 3}
+    )
     cases[1] = msgspec.structs.replace(cases[1], digest=storm)
     late = msgspec.structs.replace(case(99, outcome="unknown"), at="2026-02-03T00:00:00.000000Z")
     january, february = build_snapshots([*cases, late], "month")

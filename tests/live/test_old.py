@@ -374,7 +374,9 @@ def test_real_conversations_are_taken_over(store: SessionStore) -> None:
 
 @pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus is not here")
 def test_real_runs_are_taken_over(store: SessionStore) -> None:
-    for file in CORPUS.glob("hive/**/state.json"):
+    states = sorted(CORPUS.glob("hive/**/state.json"))
+    assert states
+    for file in states:
         done = old.import_old(file.parent, store)
         run, plain = store.open(done.session_id, readonly=True).state.current, json.loads(file.read_text(encoding="utf-8"))
         assert run.status == plain["status"]

@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from runlore._findings import Covers, ErrorSeen, Fix, Step
 from runlore.adapters import Facts, Position, Source
 from runlore.digest.errors import signature
 from runlore.mine.known_errors import Answer, find_fixes, find_recurring
-from runlore.model import Digest, make_uid
+from runlore.model import Covers, Digest, ErrorSummary, Fix, Step, make_uid
 from runlore.store import Batch, Filter, Piece, Store, open_store
 from runlore.timeline import Tally
 
@@ -53,10 +52,10 @@ def session(
 ERRORS = {"key": KEY_ERROR, "javac": MISSING, "other": "ValueError: too many values to unpack (expected 2)"}
 
 
-def error(text: str, when: datetime, count: int = 2) -> ErrorSeen:
+def error(text: str, when: datetime, count: int = 2) -> ErrorSummary:
     found = signature(text)
     assert found is not None
-    return ErrorSeen(signature=found, count=count, seqs=(3, 7), command="python a.py", first_at=when, last_at=when)
+    return ErrorSummary(signature=found, count=count, seqs=(3, 7), command="python a.py", first_at=when, last_at=when)
 
 
 def fix(of: str, change: str = "+fixed", *, how: str = "edit", confidence: float = 0.9) -> Fix:

@@ -19,7 +19,7 @@ from runlore.billing import settle
 from runlore.errors import StoreBusy, StoreError
 from runlore.model import BLOCK, MAX_UNITS, USD, Call, format_time
 from runlore.prepare import Job, Preparer, Setting
-from runlore.store import Batch, CallFilter, CallSum, Filter, Kept, PriceRow, Put, Store, _sqlite_file, open_store, sqlite
+from runlore.store import Batch, CallFilter, CallSum, Filter, Kept, PriceRow, Put, Store, _sqlite_file, open_store
 from runlore.store.calls import hash_of
 from runlore.store.pieces import native_hash
 from tests.toy import Toy, line
@@ -378,19 +378,6 @@ def test_a_domain_follows_the_repository_and_what_it_is_said_to_be_now(store: St
     assert domains({"acme/api": "core", None: "elsewhere"}) == ["core", None, "elsewhere"]
     store.set_places({"toy:s1": ("acme/web", None)})
     assert domains({"acme/web": "front"}) == ["front", "front", None]
-
-
-@IN_A_FILE
-def test_a_store_for_reading_is_a_whole_one_when_it_is_asked_for_more(store: Store, url: str, agent: Agent) -> None:
-    agent.put(line(id="a", text="one"))
-    with closing(open_store(url, read_only=True)) as reader:
-        assert [one.uid for one in reader.sessions(Filter())] == ["toy:s1"]
-        assert not isinstance(reader, sqlite.SqliteStore)
-        assert reader.bodies("toy:s1") == {0: "one"}
-        assert isinstance(reader, sqlite.SqliteStore)
-        assert reader.check_file() == []
-        with pytest.raises(AttributeError, match="nonsense"):
-            reader.nonsense  # type: ignore[attr-defined] # noqa: B018
 
 
 @IN_A_FILE

@@ -10,11 +10,10 @@ import msgspec
 import pytest
 
 from runlore import config
-from runlore._findings import Covers, ErrorSeen, Fix, Moment, Signature, Step
 from runlore.billing import settle
 from runlore.errors import StoreError
 from runlore.mine.cases import mine_store, read_cases
-from runlore.model import USD, Call, Digest
+from runlore.model import USD, Call, Covers, Digest, ErrorSummary, Fix, Moment, Signature, Step
 from runlore.store import Filter, Kept, PriceRow, Store, open_store
 from runlore.store._sql_list import UNCOVERED
 from runlore.store.bodies import Bodies
@@ -45,9 +44,9 @@ def digest_of(store: Store, uid: str, **fields: Any) -> Digest:
     return Digest(**{"session_uid": uid, "version": 1, "covers": covers, **fields})
 
 
-def error(fingerprint: str = "f1", *, count: int = 2, seqs: tuple[int, ...] = (1, 3), template: str = "KeyError: <str>") -> ErrorSeen:
+def error(fingerprint: str = "f1", *, count: int = 2, seqs: tuple[int, ...] = (1, 3), template: str = "KeyError: <str>") -> ErrorSummary:
     signature = Signature(fingerprint=fingerprint, kind="exception", name="KeyError", template=template, sample="KeyError: 'a'")
-    return ErrorSeen(signature=signature, count=count, seqs=seqs, tool="Bash", first_at=START, last_at=START + timedelta(hours=1))
+    return ErrorSummary(signature=signature, count=count, seqs=seqs, tool="Bash", first_at=START, last_at=START + timedelta(hours=1))
 
 
 def fix(fingerprint: str = "f1", **fields: Any) -> Fix:

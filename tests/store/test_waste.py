@@ -350,6 +350,7 @@ def test_of_real_sessions_the_same_is_told(tmp_path: Path, agent: str, folder: s
     pipeline.sync(store, config, agents=[agent], roots=[str(CORPUS / folder)])
     digesting.digest_stale(store, config, quiet_s=LATER)
     assert is_marked(store)
+    assert store.uids(ALL)
     made = wasted(store)
     assert made == by_events(store)
     let_go(store, store.uids(ALL))

@@ -29,9 +29,10 @@ from ..model import Call, Relation, Session, SessionEvent
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-    from .._settings import Entry
-
 GROUP = "runlore.adapters"
+
+MARK = " -m runlore hooks run "
+"""In every command that we put into a list: it says which elements are ours."""
 
 LEFT_OUT = {
     "QClaw": "there is neither a sample nor a first-hand description of what it writes",
@@ -137,6 +138,17 @@ class Normalized(msgspec.Struct, kw_only=True):
     may be given: of those with the same key one is counted."""
     carry: bytes = b""
     """msgpack, so that texts in it can be cleaned like others."""
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """A value of ours: at a path of keys, or in the list there."""
+
+    path: tuple[str, ...]
+    value: dict[str, Any]
+    in_list: bool = False
+    """Then what has `MARK` in an element is ours, and the element when it has nothing else; else the whole value at the path is."""
+    since: tuple[int, ...] = ()
+    """The version of the agent that first knows it, where an older one refuses it."""
 
 
 class Integration(msgspec.Struct, frozen=True, kw_only=True):

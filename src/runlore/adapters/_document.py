@@ -7,11 +7,11 @@ is not whole is being written: it is read again when it has changed.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from hashlib import blake2b
 from typing import Any
 
 import msgspec
 
-from .._hash import blake2b
 from ..errors import ReadError
 from . import Position, Record, Source
 from ._jsonl import LONGEST, JsonLines, parse, read_up_to, reason_of, to_json

@@ -6,9 +6,9 @@ time: that of the session's beginning stands for it.
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from typing import Any
 
-from .._hash import blake2b
 from . import _grok_words as words
 from ._fold import keep
 from ._grok_fold import CALLS, Call, Fold

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from datetime import datetime
+from hashlib import blake2b
 from typing import Any, TypedDict, Unpack
 
 import msgspec
 
 from .. import model as api
-from .._hash import blake2b
 from ..model import SessionEvent, Tests, Usage
 from . import Facts, Normalized, Record, Skip
 from ._fold import keep, load

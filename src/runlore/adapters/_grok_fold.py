@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import os
 import re
+from hashlib import blake2b
 from typing import Any, Unpack
 from urllib.parse import unquote
 
 import msgspec
 
-from .._hash import blake2b
 from ..model import Relation, SessionEvent
 from . import Facts, Normalized, Source
 from ._fold import AllFields, keep, load

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
+from hashlib import blake2b
 from typing import Any
 
 import msgspec
 
-from .._hash import blake2b
 from ..model import Tests, Usage
 from ._jsonl import parse
 from ._pick import number, pick

@@ -16,13 +16,13 @@ import types
 import typing
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from hashlib import blake2b
 from pathlib import Path
 from time import time
 from typing import Any, TypeVar
 
 import msgspec
 
-from .._hash import blake2b
 from ..errors import ReadError
 from ..model import Session
 from . import Position, Record, Source, usual_roots

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from hashlib import blake2b
 from pathlib import PurePath
 from typing import Any
 
 import msgspec
 
 from .. import model as api
-from .._hash import blake2b
 from ..errors import ReadError
 from . import Normalized, Source
 from ._calls import came, describe

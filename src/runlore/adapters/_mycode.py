@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
+from hashlib import blake2b
 from typing import Any
 
 import msgspec
 
 from .. import model as api
-from .._hash import blake2b
 from ..model import Usage
 from . import Source, _calls
 from ._fold import keep, load

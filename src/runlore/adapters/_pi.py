@@ -6,12 +6,12 @@ import os
 import re
 from collections.abc import Callable
 from datetime import datetime
+from hashlib import blake2b
 from typing import Any
 
 import msgspec
 
 from .. import model as api
-from .._hash import blake2b
 from ..model import Usage, split_cache_writes
 from . import Normalized, Source, _calls
 from ._fold import keep, load

@@ -11,21 +11,22 @@ of other tables are given beside them (`Record.aside`), and are recognized by th
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from stat import S_ISREG
-from typing import TYPE_CHECKING, Any
+from tempfile import TemporaryDirectory
+from typing import Any
+from urllib.parse import quote
 
+import apsw
 import msgspec
 
 from ..errors import ReadError
 from ..model import Session
 from . import Source, usual_roots
 from ._jsonl import LONGEST, note_refusal, reason_of
-
-if TYPE_CHECKING:
-    import apsw
 
 BUSY_MS = 2000  # A writer holds its lock for milliseconds; whoever holds it longer is waited for by the next sync.
 MOST_COPIED = 2 << 30  # Bytes of a database that is copied to be read. None that an agent keeps sessions in is near that.
@@ -99,8 +100,6 @@ def _folders(folder: str, refused: list[ReadError]) -> list[str]:
 @contextmanager
 def reading(path: str) -> Iterator[apsw.Connection]:
     """A connection on which nothing can be written. Everything that goes wrong with the database is a ReadError."""
-    import apsw  # It takes a few milliseconds that only those pay who have such a database.
-
     try:
         with ExitStack() as stack:
             db, watch = _open(path, stack)
@@ -143,10 +142,6 @@ def _open(path: str, stack: ExitStack) -> tuple[apsw.Connection, Any]:
 
 
 def _connect(path: str, options: str, stack: ExitStack) -> apsw.Connection:
-    from urllib.parse import quote
-
-    import apsw
-
     # Not `Path.as_uri`: it wants an absolute path, and ours may be one of another system in a test.
     name = quote(os.path.abspath(path).replace(os.sep, "/"))
     access = apsw.SQLITE_OPEN_READWRITE if "mode=rw" in options else apsw.SQLITE_OPEN_READONLY
@@ -163,9 +158,6 @@ def _connect(path: str, options: str, stack: ExitStack) -> apsw.Connection:
 
 def _copy(path: str, stack: ExitStack) -> str:
     """A copy of the database and its log, which are one state when neither changed meanwhile."""
-    import shutil
-    from tempfile import TemporaryDirectory
-
     before = _state(path)
     if sum(size for size, _ in before) > MOST_COPIED:
         raise ReadError(path, "it is too large to be copied, and cannot be read in place; start the agent once")

@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from .._hash import blake2b
+import apsw
+
 from ..errors import ReadError
 from ..model import Session
 from . import Position, Source, usual_roots
 from ._sqlite import is_passing, reading
-
-if TYPE_CHECKING:
-    import apsw
 
 UNIT = 4096  # About how many bytes a message takes. The true size of a session is only known when it has been read.
 

@@ -6,12 +6,12 @@ Derived from by agents whose messages are told again as they grow, whose records
 from __future__ import annotations
 
 import os
+from hashlib import blake2b
 from typing import Any, Generic, Protocol, TypeVar, Unpack
 
 import msgspec
 from msgspec.structs import force_setattr
 
-from .._hash import blake2b
 from ..model import Relation, SessionEvent, Usage
 from . import Facts, Normalized, Source
 from ._fold import AllFields, keep

@@ -21,6 +21,8 @@ from pathlib import Path
 
 from ..errors import ReadError
 from . import Normalized, Position, Record, Source
+from ._aider.pieces import pieces, typed
+from ._aider.reader import Reader
 from ._jsonl import LONGEST, JsonLines, aged, as_it_is, is_stale, note_refusal, read_small, reason_of, to_json
 
 HISTORY, TYPED = ".aider.chat.history.md", ".aider.input.history"
@@ -55,8 +57,6 @@ class Adapter(JsonLines):
 
     def read(self, source: Source, since: Position | None) -> Iterator[Record]:
         """What was said, piece by piece. The last piece may go on, and is given when it cannot any more."""
-        from ._aider.pieces import pieces, typed
-
         start, room = since.offset if since else 0, CHUNK
         try:
             with open(source.path, "rb") as file:
@@ -77,8 +77,6 @@ class Adapter(JsonLines):
             raise ReadError(source.path, reason_of(error)) from error
 
     def normalize(self, source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
-        from ._aider.reader import Reader  # A sync with nothing new never needs it.
-
         return Reader(source, carry).run(records)
 
 

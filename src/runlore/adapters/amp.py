@@ -22,8 +22,10 @@ from pathlib import Path
 from ..errors import ReadError
 from ..model import Session
 from . import Normalized, Record, Source, usual_roots
+from ._amp import Reader, finished, told
 from ._document import Growing, load_document
 from ._jsonl import aged, as_it_is, is_stale, to_json
+from ._tools import without_base64
 from .cline import EDITORS
 
 STALE_S = 3600  # A thread that has not changed for so long is not being written any more.
@@ -61,8 +63,6 @@ class Adapter(Growing):
         return found and aged(found, STALE_S)
 
     def whole(self, source: Source) -> tuple[list[Record], list[bytes]]:
-        from ._amp import finished, told
-
         thread = load_document(source.path)
         messages = thread.get("messages") if isinstance(thread, dict) else None
         if not isinstance(messages, list):
@@ -71,15 +71,11 @@ class Adapter(Growing):
         return [Record(to_json(value), -1, name) for name, value in told(thread, messages)], [to_json(item) for item in records]
 
     def normalize(self, source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
-        from ._amp import Reader  # A sync with nothing new never needs it.
-
         return Reader(source, carry).run(records)
 
     def slim(self, line: bytes) -> bytes:
         if b'"data"' not in line:
             return line
-        from ._tools import without_base64
-
         return without_base64(line)
 
     def resume(self, session: Session) -> list[str] | None:

@@ -24,6 +24,7 @@ import msgspec
 
 from ..errors import ReadError
 from . import Normalized, Record, Source
+from ._atif import Reader, parts
 from ._document import Growing, load_document
 from ._jsonl import as_it_is, to_json
 
@@ -47,17 +48,12 @@ class Adapter(Growing):
         return found and _with_result(found)
 
     def whole(self, source: Source) -> tuple[list[Record], list[bytes]]:
-        from ._atif import parts
-
         document = load_document(source.path)
         if not isinstance(document, dict) or not str(document.get("schema_version", "")).startswith("ATIF-"):
             raise ReadError(source.path, "not a trajectory in ATIF: it does not say so")
         return [], [to_json(item) for item in parts(source, document, _result(source.path))]
 
     def normalize(self, source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
-        # What understands them is imported when there is something to read.
-        from ._atif import Reader
-
         return Reader(source, carry).run(records)
 
 

@@ -27,8 +27,13 @@ import msgspec
 
 from ..model import Session
 from . import Integration, Normalized, Record, Source
+from ._claude import words
+from ._claude.integration import INTEGRATION
 from ._claude.place import OVERFLOWS, Place
+from ._claude.reader import Reader
+from ._claude.words import without_signatures
 from ._jsonl import JsonLines, read_small
+from ._tools import without_base64
 
 OVERFLOW_BYTES = 8 << 20
 
@@ -69,8 +74,6 @@ class Adapter(JsonLines):
 
     def before(self, source: Source, line: bytes) -> Iterable[Record]:
         """The whole outputs of which the line holds a preview. Only the file's name is taken from the line, never a path."""
-        from ._claude import words
-
         folder = Place(source.path).folder or source.path.removesuffix(self.suffix)
         for name in islice(dict.fromkeys(words.overflows(line.decode("utf-8", "replace"), is_json=True)), OVERFLOWS):
             data = read_small(os.path.join(folder, "tool-results", name), OVERFLOW_BYTES)
@@ -78,18 +81,12 @@ class Adapter(JsonLines):
                 yield Record(data, -1, f"overflow:{name}")
 
     def normalize(self, source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
-        from ._claude.reader import Reader  # A sync with nothing new never needs it.
-
         return Reader(source, carry).run(records)
 
     def slim(self, line: bytes) -> bytes:
         if b'"base64"' in line:
-            from ._tools import without_base64
-
             line = without_base64(line)
         if b'"type":"thinking","thinking":"' in line:
-            from ._claude.words import without_signatures
-
             line = without_signatures(line)
         return line
 
@@ -98,9 +95,7 @@ class Adapter(JsonLines):
         return [self.command, "--resume", session.native_session_id.partition("/")[0]]
 
     def integration(self) -> Integration | None:
-        from ._claude.integration import made
-
-        return made
+        return INTEGRATION
 
 
 adapter = Adapter()

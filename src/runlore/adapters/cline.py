@@ -29,6 +29,11 @@ from pathlib import Path
 
 from ..errors import ReadError
 from . import Normalized, Position, Record, Source, usual_roots
+from ._cline.documents import beside, identity, items
+from ._cline.messages import Reader
+from ._cline.task import Task
+from ._cline.words import without_data
+from ._fold import as_spare, dated
 from ._jsonl import JsonLines, note_refusal, reason_of, to_json
 
 TIMELINES = ("ui_messages.json", "claude_messages.json")
@@ -90,8 +95,6 @@ class Adapter(JsonLines):
         )  # fmt: skip
 
     def follows(self, source: Source, since: Position) -> bool:
-        from ._cline.documents import identity
-
         try:
             return (since.head, since.tail) == identity(source)
         except OSError:
@@ -99,8 +102,6 @@ class Adapter(JsonLines):
 
     def position(self, source: Source, offset: int, records: int) -> Position:
         """A position counts records: the documents that they are made of are the same, or others."""
-        from ._cline.documents import identity
-
         try:
             head, tail = identity(source)
         except OSError as error:
@@ -108,8 +109,6 @@ class Adapter(JsonLines):
         return Position(offset=offset, head=head, tail=tail, records=records)
 
     def read(self, source: Source, since: Position | None) -> Iterator[Record]:
-        from ._cline.documents import items
-
         yield from self.beside(source)  # Every time: it may have changed, whether or not the documents have.
         try:
             found = items(source)
@@ -120,19 +119,11 @@ class Adapter(JsonLines):
 
     def beside(self, source: Source) -> Iterable[Record]:
         """What is said of the task or the session elsewhere."""
-        from ._cline.documents import beside
-
         return [Record(data, -1, name) for name, data in beside(source)]
 
     def normalize(self, source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
-        # What understands them is imported when there is something to read.
         if source.path.endswith(MESSAGES):
-            from ._cline.messages import Reader
-
             return Reader(source, carry).run(records)
-        from ._cline.task import Task
-        from ._fold import as_spare, dated
-
         # All is taken from the history where there is no timeline yet.
         found = Task(source, carry, self.whole_prompts_since).run(records)
         return as_spare(dated(found, source), 1) if source.path.endswith(HISTORY) else found
@@ -140,8 +131,6 @@ class Adapter(JsonLines):
     def slim(self, line: bytes) -> bytes:
         if b"base64" not in line and b'"data"' not in line:
             return line
-        from ._cline.words import without_data
-
         return without_data(line)
 
 

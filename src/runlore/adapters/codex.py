@@ -26,15 +26,19 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from functools import lru_cache
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import msgspec
+import zstandard
 
-from .._hash import blake2b
 from ..errors import ReadError
 from ..model import Session
 from . import Integration, Normalized, Position, Record, Source
+from ._codex.integration import INTEGRATION
+from ._codex.items import Items
+from ._codex.words import thread_in, without_blobs
 from ._document import Documents
 from ._jsonl import LONGEST, JsonLines, _samples, _walk, note_refusal, parse, read_small, read_up_to, reason_of, to_json
 
@@ -113,16 +117,12 @@ class Adapter(Documents):
             yield Record(msgspec.json.encode({"thread_name": name}), -1, "name")
 
     def normalize(self, source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
-        from ._codex.items import Items  # A sync with nothing new never needs it.
-
         return Items(source, carry).run(records)
 
     def slim(self, line: bytes) -> bytes:
         begin = line.find(b";")  # Most lines have none, which is seen in a tenth of the time.
         if (begin < 0 or line.find(b";base64,", begin) < 0) and b'"encrypted_content"' not in line:
             return line
-        from ._codex.words import without_blobs
-
         return without_blobs(line)
 
     def resume(self, session: Session) -> list[str] | None:
@@ -133,9 +133,7 @@ class Adapter(Documents):
         """A fork without the command keeps its settings elsewhere."""
         if self.command is None:
             return None
-        from ._codex.integration import made
-
-        return made
+        return INTEGRATION
 
 
 adapter = Adapter()
@@ -170,8 +168,6 @@ def _read_names(path: str, *_state: int) -> Mapping[str, tuple[str, int]]:
 def _name_of(path: str, named: Mapping[str, tuple[str, int]]) -> tuple[str | None, int]:
     if not named:
         return None, 0
-    from ._codex.words import thread_in
-
     return named.get(thread_in(path), (None, 0))
 
 
@@ -207,8 +203,6 @@ class _Lines:
 
 
 def _unpacked(file: BinaryIO) -> _Lines:
-    import zstandard  # Only few have such files, and it takes a while to load.
-
     return _Lines(zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(file, read_across_frames=True))
 
 

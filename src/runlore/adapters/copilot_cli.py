@@ -30,8 +30,11 @@ from typing import Any
 from ..errors import ReadError
 from ..model import Session
 from . import Normalized, Position, Record, Source
+from ._copilot_cli.reader import Reader
 from ._document import Documents
+from ._fold import as_spare
 from ._jsonl import JsonLines, _entries, _walk, note_refusal, read_small
+from ._tools import without_base64
 
 LOGS, DOCUMENTS = "session-state", "history-session-state"
 LOG, ABOUT = "events.jsonl", "workspace.yaml"
@@ -96,16 +99,11 @@ class Adapter(Documents):
         return [{word: document[word] for word in ("sessionId", "startTime", "selectedModel") if word in document}, *timeline]
 
     def normalize(self, source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
-        from ._copilot_cli.reader import Reader  # A sync with nothing new never needs it.
-        from ._fold import as_spare
-
         return as_spare(Reader(source, carry).run(records), 0 if is_log(source.path) else 1)
 
     def slim(self, line: bytes) -> bytes:
         if b'"data"' not in line:
             return line
-        from ._tools import without_base64
-
         return without_base64(line)
 
     def resume(self, session: Session) -> list[str] | None:

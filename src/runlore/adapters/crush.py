@@ -20,18 +20,17 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from time import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import apsw
 import msgspec
 
 from ..errors import ReadError
 from . import Normalized, Position, Record, Source
+from ._crush import Reader, without_pictures
 from ._jsonl import read_small
 from ._sqlite import _paths, as_record, columns, reading, rows
 from ._sqlite_sessions import UNIT, SqliteSessions
-
-if TYPE_CHECKING:
-    import apsw
 
 DEEP = 8  # Folders between a root and a database, where a root is one that projects lie in.
 STALE_S = 3600  # A message that has not changed for so long is not being written any more.
@@ -79,15 +78,11 @@ class Adapter(SqliteSessions):
                 yield Record(data if problem else _opened(data), n * UNIT, None, problem, (n + 1) * UNIT)
 
     def normalize(self, source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
-        from ._crush import Reader  # Looking for sessions, which every sync does, needs none of it.
-
         return Reader(source, carry).run(records)
 
     def slim(self, line: bytes) -> bytes:
         if b'"Data"' not in line and b'"data"' not in line:
             return line
-        from ._crush import without_pictures
-
         return without_pictures(line)
 
 

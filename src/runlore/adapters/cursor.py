@@ -24,18 +24,26 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import apsw
 
 from ..errors import ReadError
 from ..model import Session
 from . import Normalized, Position, Record, Source, usual_roots
+from ._cursor.bubbles import Reader as Bubbles
+from ._cursor.bubbles import slim
+from ._cursor.composers import bubble, composer, entries, has_sessions, listing, told
+from ._cursor.messages import Reader as Messages
+from ._cursor.store import load
+from ._cursor.transcript import messages
+from ._cursor.workspace import records as bubbles
 from ._document import Growing
+from ._fold import as_spare, dated
 from ._jsonl import LONGEST, JsonLines, _entries, _walk, note_refusal, read_small, read_up_to, to_json
 from ._sqlite import reading
 from ._sqlite_sessions import UNIT, SqliteSessions
-
-if TYPE_CHECKING:
-    import apsw
+from ._tools import without_base64
 
 DATABASE, STORE, TRANSCRIPTS, SUBAGENTS = "state.vscdb", "store.db", "agent-transcripts", "subagents"
 SMALL = 1 << 20  # Bytes of a file about a session.
@@ -48,21 +56,14 @@ class Editor(SqliteSessions):
     name = "cursor"
 
     def found(self, db: apsw.Connection, only: str | None) -> Iterator[tuple[str, int, int]]:
-        from ._cursor.composers import listing
-
         return listing(db, only)
 
     def outline(self, db: apsw.Connection, session: str, count: int) -> tuple[str, str]:
-        from ._cursor.composers import composer, entries
-
         found = entries(db, session, composer(db, session))[:count]
         names = [f"{entry.id} {entry.length}" for entry in found[:-1]]
         return "\n".join([*names, *(entry.id for entry in found[-1:])]), str(found[-1].length) if found else ""
 
     def read(self, source: Source, since: Position | None) -> Iterator[Record]:
-        from ._cursor.bubbles import slim
-        from ._cursor.composers import bubble, composer, entries, told
-
         path, session = os.path.split(source.path)
         first = since.records if since else 0
         with reading(path) as db:
@@ -89,18 +90,12 @@ class Whole(Growing):
     def whole(self, source: Source) -> tuple[list[Record], list[bytes]]:
         folder, name = os.path.split(source.path)
         if name.endswith(STORE):
-            from ._cursor.store import load
-
             about, records = load(source.path)
             beside = read_small(os.path.join(folder, "meta.json"), SMALL)
             return [Record(to_json(about), -1, "meta"), *([Record(beside, -1, "about")] if beside else [])], records
         if name.endswith(".txt"):
-            from ._cursor.transcript import messages
-
             with open(source.path, "rb") as file:
                 return [], [to_json(message) for message in messages(read_up_to(LONGEST, file).decode("utf-8", "replace"))]
-        from ._cursor.workspace import records as bubbles
-
         place = read_small(os.path.join(folder, "workspace.json"), SMALL)
         return [Record(place, -1, "workspace")] if place else [], bubbles(source.path)
 
@@ -175,22 +170,13 @@ class Adapter(JsonLines):
         return super().read(source, since) if other is None else other.read(source, since)
 
     def normalize(self, source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
-        # What understands them is imported when there is something to read.
-        from ._fold import as_spare, dated
-
         if source.path.endswith((".jsonl", ".txt", STORE)):
-            from ._cursor.messages import Reader as Messages
-
             return as_spare(dated(Messages(source, carry).run(records), source), 2 if source.path.endswith(STORE) else 3)
-        from ._cursor.bubbles import Reader as Bubbles
-
         return as_spare(Bubbles(source, carry).run(records), 0 if _in_database(source.path) else 1)
 
     def slim(self, line: bytes) -> bytes:
         if b'"data"' not in line:
             return line
-        from ._tools import without_base64
-
         return without_base64(line)
 
     def resume(self, session: Session) -> list[str] | None:
@@ -230,8 +216,6 @@ def _is_global(path: str) -> bool:
         return True
     if os.path.basename(os.path.dirname(os.path.dirname(path))) == "workspaceStorage":
         return False
-    from ._cursor.composers import has_sessions
-
     try:
         with reading(path) as db:
             return has_sessions(db)

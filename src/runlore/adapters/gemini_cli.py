@@ -23,6 +23,7 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Iterable, Iterator
+from hashlib import sha256
 from pathlib import Path
 from typing import BinaryIO
 
@@ -32,7 +33,10 @@ from ..errors import ReadError
 from ..model import Session
 from . import Normalized, Position, Record, Source
 from ._document import Documents
+from ._gemini_cli.prompts import Prompts
+from ._gemini_cli.reader import Reader
 from ._jsonl import LONGEST, JsonLines, _walk, note_refusal, parse, read_small, read_up_to, reason_of, to_json
+from ._tools import without_base64
 
 CHATS, LOGS = "chats", "logs.json"
 OTHERS = frozenset({"settings.json", "projects.json", "trustedFolders.json", "oauth_creds.json", "google_accounts.json", "state.json"})
@@ -123,20 +127,13 @@ class Adapter(Documents):
             yield Record(place.encode("utf-8", "replace"), -1, "cwd")
 
     def normalize(self, source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
-        # What understands them is imported when there is something to read.
         if os.path.basename(source.path) == LOGS:
-            from ._gemini_cli.prompts import Prompts
-
             return Prompts(source, carry).run(records)
-        from ._gemini_cli.reader import Reader
-
         return Reader(source, carry).run(records)
 
     def slim(self, line: bytes) -> bytes:
         if b'"data"' not in line:
             return line
-        from ._tools import without_base64
-
         return without_base64(line)
 
     def resume(self, session: Session) -> list[str] | None:
@@ -164,8 +161,6 @@ def _place_of(folder: str) -> str | None:
     own = os.path.basename(folder)
     if noted := read_small(os.path.join(folder, ".project_root"), SMALL):
         return noted.decode("utf-8", "replace").strip() or None
-    from hashlib import sha256  # Few get here, and it brings OpenSSL.
-
     home = os.path.dirname(os.path.dirname(folder))
     places: dict[str, str] = {}
     for name in ("projects.json", "trustedFolders.json"):

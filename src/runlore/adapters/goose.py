@@ -20,20 +20,21 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from zlib import crc32
 
+import apsw
 import msgspec
 
 from ..errors import ReadError
 from ..model import Session
 from . import Normalized, Position, Record, Source
+from ._fold import as_spare
+from ._goose import Reader
 from ._jsonl import JsonLines, as_it_is, to_json
 from ._sqlite import _paths, as_record, columns, reading, rows
 from ._sqlite_sessions import UNIT, SqliteSessions
-
-if TYPE_CHECKING:
-    import apsw
+from ._tools import without_base64
 
 FILES = ("sessions.db",)
 DEEP = 8  # Folders between a root and a database; the agent itself makes none.
@@ -122,16 +123,11 @@ class Adapter(SqliteSessions):
                 yield Record(data, n * UNIT, None, problem, (n + 1) * UNIT)
 
     def normalize(self, source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
-        from ._fold import as_spare
-        from ._goose import Reader  # Looking for sessions, which every sync does, needs none of it.
-
         return as_spare(Reader(source, carry).run(records), 1 if is_file(source) else 0)
 
     def slim(self, line: bytes) -> bytes:
         if b'"data"' not in line:
             return line
-        from ._tools import without_base64
-
         return without_base64(line)
 
     def resume(self, session: Session) -> list[str] | None:

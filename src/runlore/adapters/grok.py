@@ -32,9 +32,13 @@ import msgspec
 from ..errors import ReadError
 from ..model import Session
 from . import Normalized, Position, Record, Source
+from . import _grok_words as words
+from ._grok_chat import Chat
+from ._grok_events import Events
+from ._grok_updates import Updates
+from ._grok_words import slim
 from ._jsonl import JsonLines, note_refusal, read_small
-
-# What reads and understands is imported where it is used: looking for files, which every sync does, needs none of it.
+from ._pick import pick
 
 UPDATES, HISTORY, TELEMETRY = "updates.jsonl", "chat_history.jsonl", "events.jsonl"
 SMALL, LOG = 1 << 20, 8 << 20  # Bytes of a file beside the source, and of a command's whole output.
@@ -86,9 +90,6 @@ class Adapter(JsonLines):
         """The whole output of a command, and what a compaction left. Only names are taken from the line, never a path."""
         if not any(word in line for word in (b"checkpoint_file", b'"truncated":true', b'"truncated": true')):
             return
-        from . import _grok_words as words
-        from ._pick import pick
-
         update = words.update_in(line)
         folder = os.path.dirname(source.path)
         if pick(update, "sessionUpdate", of=str) == "compaction_checkpoint":
@@ -101,17 +102,11 @@ class Adapter(JsonLines):
             yield from [Record(data, -1, "log")] if data else []
 
     def normalize(self, source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
-        from ._grok_chat import Chat
-        from ._grok_events import Events
-        from ._grok_updates import Updates
-
         name = os.path.basename(source.path)
         fold = Chat if name == HISTORY else Events if name == TELEMETRY else Updates
         return fold(source, carry).run(records)
 
     def slim(self, line: bytes) -> bytes:
-        from ._grok_words import slim
-
         return slim(line)
 
     def resume(self, session: Session) -> list[str] | None:

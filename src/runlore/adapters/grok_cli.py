@@ -18,17 +18,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from hashlib import blake2b
+from typing import Any
 from zlib import crc32
 
-from .._hash import blake2b
+import apsw
+
 from ..errors import ModelError, ReadError
 from ..model import Session, format_time, parse_time
 from . import Normalized, Position, Record, Source
+from ._grok_cli import Reader
 from ._sqlite import SqliteFile, as_record, columns, is_passing, reading, rows
-
-if TYPE_CHECKING:
-    import apsw
+from ._tools import without_base64
 
 MESSAGES = "messages"
 SLACK = timedelta(hours=1)
@@ -71,13 +72,9 @@ class Adapter(SqliteFile):
             yield from (Record(as_record(session, {})[0], -1, "session") for session in sessions.values())
 
     def normalize(self, source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
-        from ._grok_cli import Reader  # Looking for the database, which every sync does, needs none of it.
-
         return Reader(source.agent, carry).run(records)
 
     def slim(self, line: bytes) -> bytes:
-        from ._tools import without_base64
-
         return without_base64(line) if b'"data"' in line else line
 
     def resume(self, session: Session) -> list[str] | None:

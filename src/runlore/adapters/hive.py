@@ -27,14 +27,14 @@ from pathlib import Path
 from ..errors import ReadError
 from . import Normalized, Record, Source
 from ._document import Growing
+from ._hive.documents import EVENTS, STATE, TALK, files_of, records
+from ._hive.reader import Reader
 from ._jsonl import _entries, aged, is_stale, to_json
 
-STATE, EVENTS, TALK = "state.json", "events.jsonl", "conversations"
 HOLDERS = frozenset({"sessions", "workers"})
 """Folders whose folders are sessions."""
 OTHERS = frozenset({"venv", ".venv", "node_modules", ".git", "credentials", "secrets", "artifacts"})
 DEEP = 10  # Folders between a root and a session; the agent itself makes five.
-MOST_FILES = 100_000  # Of one session.
 STALE_S = 600
 
 
@@ -68,33 +68,13 @@ class Adapter(Growing):
         return aged(Source(agent=self.name, path=folder, root=root, size=size, mtime_ns=newest), STALE_S)
 
     def whole(self, source: Source) -> tuple[list[Record], list[bytes]]:
-        from ._hive.documents import records  # A sync with nothing new never needs it.
-
         return [], [to_json(record) for record in records(source.path, is_stale(source, STALE_S))]
 
     def normalize(self, source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
-        from ._hive.reader import Reader
-
         return Reader(source, carry).run(records)
 
 
 adapter = Adapter()
-
-
-def files_of(folder: str) -> Iterator[os.DirEntry[str]]:
-    """The files of a session that are read, by folder and name. No link is followed."""
-    pending, count = [folder], 0
-    while pending:
-        here = pending.pop()
-        for entry in _entries(here, []):
-            if entry.is_dir(follow_symlinks=False):
-                if here != folder or entry.name in (TALK, "checkpoints", "logs"):
-                    pending.append(entry.path)
-            elif entry.name.endswith((".json", ".jsonl")) and entry.is_file(follow_symlinks=False):
-                yield entry
-                count += 1
-                if count == MOST_FILES:
-                    return
 
 
 def _sessions(root: str, refused: list[ReadError]) -> Iterator[str]:

@@ -20,6 +20,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from . import Normalized, Record, Source
+from ._hyperguild import Reader
 from ._jsonl import JsonLines
 
 FOLDER = "sessions"
@@ -40,8 +41,6 @@ class Adapter(JsonLines):
                 yield source
 
     def normalize(self, source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
-        from ._hyperguild import Reader  # A sync with nothing new never needs it.
-
         return Reader(source, carry).run(records)
 
 

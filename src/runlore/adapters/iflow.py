@@ -13,6 +13,7 @@ from collections.abc import Iterable
 
 from ..model import Session
 from . import Normalized, Record, Source
+from ._iflow import Reader
 from ._jsonl import JsonLines
 
 
@@ -25,8 +26,6 @@ class Adapter(JsonLines):
     instructions = ("IFLOW.md",)
 
     def normalize(self, source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
-        from ._iflow import Reader  # A sync with nothing new never needs it.
-
         return Reader(source, carry).run(records)
 
     def resume(self, session: Session) -> list[str] | None:

@@ -26,18 +26,21 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from hashlib import blake2b, md5
 from pathlib import Path
 from time import time
 
 import msgspec
 
-from .._hash import blake2b
 from ..errors import ReadError
 from ..model import Session
 from . import Normalized, Position, Record, Source, usual_roots
+from ._fold import as_spare, dated
 from ._jsonl import JsonLines, aged, as_it_is, is_stale, read_small, to_json
+from ._kimi.reader import Reader
+from ._kimi.words import CONTEXT, SUBAGENT, WIRE, place, without_pictures
 
-WIRE, CONTEXT, STATE = "wire.jsonl", "context.jsonl", "state.json"
+STATE = "state.json"
 HOME = "sessions"
 EMPTY = 100  # Bytes of a log with nothing but its first line.
 SMALL = 1 << 20  # Bytes of a file that tells about a session.
@@ -55,7 +58,6 @@ _MESSAGE = re.compile(
     rb'"message": ?\{"type": ?"(ToolCall|ToolCallPart|StatusUpdate|StepBegin|StepInterrupted|TurnBegin|TurnEnd|SteerInput)"'
 )
 _ASIDE = re.compile(r"context_\d+\.jsonl\Z")
-_BELOW = re.compile(r"context_sub_(\d+)\.jsonl\Z")
 
 
 class Adapter(JsonLines):
@@ -83,7 +85,7 @@ class Adapter(JsonLines):
     def _is_session(self, path: str, found: Mapping[str, Source], is_own: bool) -> bool:
         """Whether a file is one of a session. In a folder of samples that somebody collected, any may be one."""
         folder, name = os.path.split(path)
-        if name == CONTEXT or _BELOW.match(name):
+        if name == CONTEXT or SUBAGENT.match(name):
             # A log that has just begun is still going to tell all that the context does.
             log = found.get(os.path.join(folder, WIRE))
             return log is None or (log.size <= EMPTY and is_stale(found[path], STALE_S))
@@ -131,17 +133,12 @@ class Adapter(JsonLines):
             yield Record(to_json(agents), -1, "agents")
 
     def normalize(self, source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
-        from ._fold import as_spare, dated
-        from ._kimi.reader import Reader  # A sync with nothing new never needs it.
-
         found = Reader(source, carry).run(records)
         return found if os.path.basename(source.path) == WIRE else as_spare(dated(found, source), 1)  # A context has no times.
 
     def slim(self, line: bytes) -> bytes:
         if b";base64," not in line:
             return line
-        from ._kimi.words import without_pictures
-
         return without_pictures(line)
 
     def resume(self, session: Session) -> list[str] | None:
@@ -237,18 +234,6 @@ def _is_whole(arguments: str) -> bool:
     return True
 
 
-def place(path: str) -> tuple[str, str | None]:
-    """The session that a file belongs to, and the subagent whose it is."""
-    *above, folder, name = ["", "", *path.replace("\\", "/").split("/")][-5:]
-    if found := _BELOW.match(name):
-        return folder, f"sub_{found[1]}"
-    if name not in (WIRE, CONTEXT):
-        return name.removesuffix(".jsonl"), None
-    if above[-1] in ("agents", "subagents"):
-        return above[-2], None if folder == "main" else folder
-    return folder, None
-
-
 def folder_of(path: str) -> str:
     """The folder of the session that a file belongs to."""
     folder = os.path.dirname(path)
@@ -259,12 +244,12 @@ def folder_of(path: str) -> str:
 def _agents(folder: str) -> list[str]:
     """The subagents of a session that have a log."""
     found: list[str] = []
-    for place in (os.path.join(folder, name) for name in ("agents", "subagents")):
+    for below in (os.path.join(folder, name) for name in ("agents", "subagents")):
         try:
-            names = sorted(os.listdir(place))[:MOST_AGENTS]
+            names = sorted(os.listdir(below))[:MOST_AGENTS]
         except OSError:
             continue
-        found += [name for name in names if any(os.path.exists(os.path.join(place, name, file)) for file in (WIRE, CONTEXT))]
+        found += [name for name in names if any(os.path.exists(os.path.join(below, name, file)) for file in (WIRE, CONTEXT))]
     return found
 
 
@@ -279,8 +264,6 @@ def _is_original_there(state: bytes) -> bool:
 
 def _project(folder: str) -> str | None:
     """The path of a project whose sessions lie in this folder, which is named by its hash."""
-    from hashlib import md5  # It brings OpenSSL, which only those need who have such a folder.
-
     try:
         value = msgspec.json.decode(read_small(os.path.join(os.path.dirname(os.path.dirname(folder)), "kimi.json"), SMALL) or b"{}")
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

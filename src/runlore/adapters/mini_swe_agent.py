@@ -18,7 +18,9 @@ from collections.abc import Iterable
 
 from . import Normalized, Record, Source
 from ._document import Growing, load_document
+from ._fold import dated
 from ._jsonl import to_json
+from ._mini_swe_agent import Reader, parts
 
 
 class Adapter(Growing):
@@ -33,15 +35,9 @@ class Adapter(Growing):
     lacks = ("times before 2.0 but for that of the file",)
 
     def whole(self, source: Source) -> tuple[list[Record], list[bytes]]:
-        from ._mini_swe_agent import parts
-
         return [], [to_json(item) for item in parts(source, load_document(source.path))]
 
     def normalize(self, source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
-        # What understands them is imported when there is something to read.
-        from ._fold import dated
-        from ._mini_swe_agent import Reader
-
         return dated(Reader(source, carry).run(records), source)
 
 

@@ -25,6 +25,8 @@ from pathlib import Path
 from ..model import Session
 from . import Normalized, Position, Record, Source
 from ._jsonl import JsonLines, read_small
+from ._mycode import Reader
+from ._tools import without_base64
 
 NAME = "messages.jsonl"
 ABOUT = "meta.json"
@@ -64,15 +66,11 @@ class Adapter(JsonLines):
                 yield Record(data, -1, f"output:{name}")
 
     def normalize(self, source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
-        from ._mycode import Reader  # A sync with nothing new never needs it.
-
         return Reader(source, carry).run(records)
 
     def slim(self, line: bytes) -> bytes:
         if b'"data"' not in line:
             return line
-        from ._tools import without_base64
-
         return without_base64(line)
 
     def resume(self, session: Session) -> list[str] | None:

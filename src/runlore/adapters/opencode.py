@@ -22,15 +22,18 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ..errors import ReadError
 from ..model import Session
 from . import Normalized, Position, Record, Source, usual_roots
-from ._jsonl import note_refusal
-
-if TYPE_CHECKING:
-    from ._opencode.shelf import Found, Message, Shelf
+from ._fold import as_spare
+from ._jsonl import note_refusal, to_json
+from ._opencode.database import Database
+from ._opencode.reader import Reader
+from ._opencode.shelf import UNIT, Found, Message, Shelf, as_record, calling, identity, original, settled
+from ._opencode.tree import Tree
+from ._opencode.words import without_pictures
+from ._sqlite import is_passing, reading
 
 DEEP = 10  # Folders between a root that is no home of the agent and one that is.
 MOST_FOLDERS = 20_000
@@ -66,8 +69,6 @@ class Adapter:
                     yield self._source(found, str(root))
 
     def _source(self, found: Found, root: str) -> Source:
-        from ._opencode.shelf import UNIT
-
         return Source(agent=self.name, path=found.path, root=root, size=found.messages * UNIT, mtime_ns=found.mark)
 
     def _homes(self, root: str, refused: list[ReadError]) -> Iterator[str]:
@@ -96,8 +97,6 @@ class Adapter:
 
     def _sessions(self, home: str, refused: list[ReadError]) -> Iterator[Found]:
         """Those in databases first: they have gone on since they were copied there."""
-        from ._opencode.tree import Tree
-
         for path in [home] if os.path.isfile(home) else self._databases(home):
             yield from _in_database(path, refused)
         trees = [home, os.path.join(home, "storage"), *_old_trees(home)]
@@ -106,8 +105,6 @@ class Adapter:
 
     def refresh(self, source: Source) -> Source | None:
         """The source as it is now; None when it is gone. Its path is not always that of a file."""
-        from ._opencode.tree import Tree
-
         if place := _database_of(source.path):
             listing = _in_database(place, [], os.path.basename(source.path))
         else:
@@ -116,9 +113,6 @@ class Adapter:
         return next((self._source(found, source.root) for found in listing), None)
 
     def follows(self, source: Source, since: Position) -> bool:
-        from ._opencode.shelf import identity
-        from ._sqlite import is_passing
-
         try:
             with _open(source.path) as (_, messages, _):
                 return len(messages) >= since.records and identity(messages[: since.records]) == (since.head, since.tail)
@@ -126,17 +120,12 @@ class Adapter:
             return is_passing(error)
 
     def position(self, source: Source, offset: int, records: int) -> Position:
-        from ._opencode.shelf import identity
-
         with _open(source.path) as (_, messages, _):
             head, tail = identity(messages[:records])
         return Position(offset=offset, head=head, tail=tail, records=records)
 
     def read(self, source: Source, since: Position | None) -> Iterator[Record]:
         """What is told of the session, then every finished message after the position, then what is taken back of them."""
-        from ._jsonl import to_json
-        from ._opencode.shelf import UNIT, as_record, calling, original
-
         done = since.records if since else 0
         with _open(source.path) as (shelf, messages, id_):
             session = shelf.session(id_)
@@ -155,9 +144,6 @@ class Adapter:
                 yield Record(to_json(revert), -1, "revert")
 
     def normalize(self, source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
-        from ._fold import as_spare
-        from ._opencode.reader import Reader  # Looking for sessions, which every sync does, needs none of it.
-
         found = Reader(source, carry).run(records)
         is_bare = not source.path.endswith(".json") and not os.path.dirname(source.path).endswith(".db")
         return as_spare(found, 1) if is_bare else found  # Messages whose session has no file, which may be copied here later.
@@ -165,8 +151,6 @@ class Adapter:
     def slim(self, line: bytes) -> bytes:
         if b";base64," not in line:
             return line
-        from ._opencode.words import without_pictures
-
         return without_pictures(line)
 
     def resume(self, session: Session) -> list[str] | None:
@@ -180,13 +164,7 @@ adapter = Adapter()
 @contextmanager
 def _open(path: str) -> Iterator[tuple[Shelf, list[Message], str]]:
     """Where a session is kept, those of its messages that are finished, and its id."""
-    from ._opencode.shelf import settled
-    from ._opencode.tree import Tree
-
     if place := _database_of(path):
-        from ._opencode.database import Database
-        from ._sqlite import reading
-
         with reading(place) as db:
             found, id_ = Database(db), os.path.basename(path)
             yield found, settled(found.messages(id_)), id_
@@ -203,9 +181,6 @@ def _database_of(path: str) -> str | None:
 
 
 def _in_database(path: str, refused: list[ReadError], only: str | None = None) -> list[Found]:
-    from ._opencode.database import Database
-    from ._sqlite import reading
-
     try:
         with reading(path) as db:
             found = Database(db)

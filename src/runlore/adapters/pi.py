@@ -29,6 +29,8 @@ import msgspec
 from ..model import Session
 from . import Normalized, Record, Skip, Source
 from ._jsonl import JsonLines
+from ._pi import Reader
+from ._tools import without_base64
 
 ARTIFACTS = "subagent-artifacts"
 
@@ -55,15 +57,11 @@ class Adapter(JsonLines):
         if ARTIFACTS in Path(source.path).parts:
             told_elsewhere = [Skip(record.offset, "of a transcript beside a subagent's session") for record in records]
             return Normalized(skips=told_elsewhere, carry=msgspec.msgpack.encode({}))
-        from ._pi import Reader  # A sync with nothing new never needs it.
-
         return Reader(source, carry).run(records)
 
     def slim(self, line: bytes) -> bytes:
         if b'"data"' not in line:
             return line
-        from ._tools import without_base64
-
         return without_base64(line)
 
     def resume(self, session: Session) -> list[str] | None:

@@ -23,6 +23,7 @@ from pathlib import Path
 from ..model import Session
 from . import Normalized, Record, Source, gemini_cli
 from ._jsonl import read_small
+from ._qwen_code import Reader
 
 PROJECTS, CHATS, SUBAGENTS = "projects", "chats", "subagents"
 
@@ -62,8 +63,6 @@ class Adapter(gemini_cli.Adapter):
     def normalize(self, source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
         if source.path.endswith(".json"):
             return super().normalize(source, records, carry)
-        from ._qwen_code import Reader
-
         return Reader(source, carry).run(records)
 
     def resume(self, session: Session) -> list[str] | None:

@@ -22,6 +22,8 @@ from pathlib import Path
 
 from . import Normalized, Record, Source
 from ._jsonl import JsonLines, read_small
+from ._runlore.reader import Reader
+from ._tools import without_base64
 
 NAME = "log.jsonl"
 HASH = rb'"sha256"\s*:\s*"([0-9a-f]{64})"'
@@ -54,15 +56,11 @@ class Adapter(JsonLines):
                 yield Record(data, -1, f"output:{name}")
 
     def normalize(self, source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
-        from ._runlore.reader import Reader  # A sync with nothing new never needs it.
-
         return Reader(source, carry).run(records)
 
     def slim(self, line: bytes) -> bytes:
         if b'"base64"' not in line:
             return line
-        from ._tools import without_base64
-
         return without_base64(line)
 
 

@@ -23,6 +23,8 @@ from typing import Any
 
 from . import Normalized, Record, Source
 from ._document import Documents
+from ._fold import dated
+from ._swe_agent import Reader, parts
 
 
 class Adapter(Documents):
@@ -34,15 +36,9 @@ class Adapter(Documents):
     lacks = ("times but for that of the file", "exit codes", "tokens of a request")
 
     def parts(self, source: Source, document: Any) -> list[Any]:
-        from ._swe_agent import parts
-
         return parts(source, document)
 
     def normalize(self, source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
-        # What understands them is imported when there is something to read.
-        from ._fold import dated
-        from ._swe_agent import Reader
-
         return dated(Reader(source, carry).run(records), source)
 
 

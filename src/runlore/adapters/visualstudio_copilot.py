@@ -15,6 +15,7 @@ from collections.abc import Iterable
 
 from . import Normalized, Record, Source
 from ._jsonl import JsonLines
+from ._visualstudio_copilot import Reader
 
 
 class Adapter(JsonLines):
@@ -29,8 +30,6 @@ class Adapter(JsonLines):
     suffix = "_VSGitHubCopilot_traces.jsonl"
 
     def normalize(self, source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
-        from ._visualstudio_copilot import Reader  # A sync with nothing new never needs it.
-
         return Reader(source, carry).run(records)
 
 

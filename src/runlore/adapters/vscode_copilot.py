@@ -31,6 +31,9 @@ from . import Normalized, Record, Source
 from ._document import Growing
 from ._jsonl import _entries, _walk, note_refusal, read_small, to_json
 from ._pick import number
+from ._vscode_copilot.log import load
+from ._vscode_copilot.reader import Reader
+from ._vscode_copilot.records import is_open, records
 
 STALE_S = 3600  # A request that has not changed for so long is not being answered any more.
 SMALL = 1 << 20  # Bytes of the file that says where a workspace is.
@@ -75,10 +78,6 @@ class Adapter(Growing):
         return Source(agent=self.name, path=path, root=root, size=stat.st_size, mtime_ns=changed, inode=stat.st_ino)
 
     def whole(self, source: Source) -> tuple[list[Record], list[bytes]]:
-        # A sync with nothing new never needs them.
-        from ._vscode_copilot.log import load
-        from ._vscode_copilot.records import is_open, records
-
         document = load(source.path)
         requests = document.get("requests") or []
         if requests and is_open(requests[-1]) and not _is_stale(source.path, requests[-1]):
@@ -88,8 +87,6 @@ class Adapter(Growing):
         return [head, *_workspace(source.path)], found
 
     def normalize(self, source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
-        from ._vscode_copilot.reader import Reader
-
         return Reader(source, carry).run(records)
 
 

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from .._findings import DIGEST_VERSION, Moment, Ran, Tested
-from ..model import Digest
+from ..model import DIGEST_VERSION, CommandRun, Digest, Moment, TestRun
 from ._out import clean, fit, one_line, paint, screen, wrap
 from ._words import count, duration
 
@@ -79,12 +78,12 @@ def _errors(digest: Digest) -> Iterator[str]:
             yield f"  {paint(ref, 'green')}  {fit(f'{fix.how}: {one_line(step.summary)}', max(LEAST, screen()[0] - len(ref) - 4))}"
 
 
-def _ran(run: Ran) -> str:
+def _ran(run: CommandRun) -> str:
     times = f" ({run.count} ×{f', {run.failed} failed' * bool(run.failed)})" if run.count > 1 else " (failed)" * bool(run.failed)
     return f"{one_line(run.command)}{times}"
 
 
-def _tested(run: Tested) -> str:
+def _tested(run: TestRun) -> str:
     counts = [f"{number} {word}" for word in ("passed", "failed", "skipped") if (number := getattr(run, word))]
     return f"#{run.seq} {one_line(run.command)}: {', '.join(counts) or ('failed' if run.is_error else 'no counts')}"
 

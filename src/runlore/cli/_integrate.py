@@ -12,13 +12,17 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
+import click
 import msgspec
+from click.shell_completion import CompletionItem
 
 from .. import _settings as settings_files
-from .. import adapters, config, hooks
+from .. import adapters, config
 from ..errors import ConfigError
-from . import _click as click
-from ._click import Failure
+from ..hooks import PYTHON
+from ..hooks.end import last_sync
+from ..redact import Redactor
+from ._failure import Failure
 from ._options import AgentName
 from ._out import clean, echo, note, one_line, paint, write_json
 
@@ -52,15 +56,15 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     agent: str
     what: What
     file: Path
-    entries: list[settings_files.Entry]
-    unknown: list[settings_files.Entry] = []
+    entries: list[adapters.Entry]
+    unknown: list[adapters.Entry] = []
     """What the agent on this machine is too old for, and would refuse."""
     version: tuple[int, ...] = ()
     """Of the agent, where it matters and is known."""
     after: str = ""
 
     @property
-    def every(self) -> list[settings_files.Entry]:
+    def every(self) -> list[adapters.Entry]:
         return [*self.entries, *self.unknown]
 
     @property
@@ -72,13 +76,13 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
 class ToldAgent(AgentName):
     """An agent that can be told of us, or one of which `find_target` says that it cannot."""
 
-    def convert(self, word: str) -> str:
-        if word not in adapters.names():
-            raise click.BadParameter(f"there is no agent {word!r}; runlore can add itself to {', '.join(known_agents())}")
-        return word
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if value not in adapters.names():
+            self.fail(f"there is no agent {value!r}; runlore can add itself to {', '.join(known_agents())}", param, ctx)
+        return value
 
-    def complete(self, begin: str) -> list[tuple[str, str | None]]:
-        return [(name, None) for name in known_agents() if name.startswith(begin)]
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        return [CompletionItem(name) for name in known_agents() if name.startswith(incomplete)]
 
 
 def changing(function: Any) -> Any:
@@ -136,7 +140,7 @@ def python() -> list[str]:
     """This runlore, wherever the agent runs it from."""
     if not sys.executable:
         raise ConfigError("this Python does not say where it is, so an agent could not start it")
-    return [_one_name(sys.executable), *hooks.PYTHON, "-m", "runlore"]
+    return [_one_name(sys.executable), *PYTHON, "-m", "runlore"]
 
 
 def _one_name(program: str) -> str:
@@ -234,8 +238,6 @@ def dotted(version: tuple[int, ...]) -> str:
 def clean_diff(made: settings_files.Change) -> list[str]:
     """The diff without the secrets that stand beside our entries: what an agent prints is kept in its transcript. A file that is all on one
     line is not shown whole either."""
-    from ..redact import Redactor
-
     redactor = Redactor(os.urandom(32))
     lines = [clean(redactor.text(line)) for line in settings_files.show(made)]
     return [line if len(line) <= WIDEST else f"{line[:WIDEST]}… [{len(line) - WIDEST:,} more characters]" for line in lines]
@@ -276,7 +278,7 @@ def describe(name: str, what: What) -> dict[str, Any]:
         state, problem = settings_files.state(target.file, target.entries, target.unknown), None
     except ConfigError as error:
         state, problem = "unknown", str(error)
-    last = hooks.last_sync(name) if what == "hooks" else None
+    last = last_sync(name) if what == "hooks" else None
     return {"agent": name, "what": what, "file": str(target.file), "state": state, "problem": problem, "last_sync": last}
 
 

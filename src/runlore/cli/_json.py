@@ -1,4 +1,4 @@
-"""What --fields, --offset and --max-tokens make of an answer before it is printed as JSON. Not imported without them.
+"""What --fields, --offset and --max-tokens make of an answer before it is printed as JSON.
 
 Every command that has data prints it as JSON with `--json`: data goes to stdout, all else to stderr. On a terminal it is indented,
 elsewhere it is one line. Times are ISO 8601 in UTC. Characters that a terminal would obey are escaped. Fields are added in later
@@ -32,28 +32,19 @@ median 0.63 and 0.68 of what this says, and more in 1.2 % and 0.5 % of them, by 
 
 from __future__ import annotations
 
+import json
 import os
+import shlex
 from collections.abc import Sequence
+from subprocess import list2cmdline
 from typing import Any
 
+import click
 import msgspec
 
 from .. import budget
-from . import _click as click
 from ._shapes import SHAPES, Shape, fields_of
-
-Tree = dict[str, Any]
-"""Fields by name, each with those below that are wanted: an empty one means all."""
-
-
-class Wanted(msgspec.Struct, frozen=True):
-    """What was asked for, and the words that asked: the next part is asked for with them."""
-
-    command: str
-    words: tuple[str, ...]
-    fields: Tree
-    max_tokens: int | None
-    offset: int
+from ._wanted import Tree, Wanted
 
 
 def want(command: str, words: Sequence[str], fields: str | None, max_tokens: int | None, offset: int) -> Wanted:
@@ -80,8 +71,6 @@ def plain(value: Any) -> Any:
     try:
         return msgspec.json.decode(msgspec.json.encode(value))
     except UnicodeEncodeError:
-        import json
-
         text = json.dumps(msgspec.to_builtins(value, str_keys=True), ensure_ascii=False)
         return msgspec.json.decode(text.encode("utf-8", "replace"))
 
@@ -180,10 +169,4 @@ def command_line(wanted: Wanted, offset: int) -> str:
             words.append(word)
     end = words.index("--") if "--" in words else len(words)
     line = ["runlore", *words[:end], f"--offset={offset}", *words[end:]]
-    if os.name == "nt":
-        from subprocess import list2cmdline
-
-        return list2cmdline(line)
-    from shlex import join
-
-    return join(line)
+    return list2cmdline(line) if os.name == "nt" else shlex.join(line)

@@ -6,22 +6,26 @@ import functools
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from .._home import has_config, usual_store
+import click
+from click.shell_completion import CompletionItem
+
+from .. import adapters, config
+from .._words import moment
+from ..config import Config
 from ..errors import ModelError, RunloreError
-from ..store import Filter, open_for_reading
-from . import _click as click
-
-TYPE_CHECKING = False  # As in `typing`, which is not imported for this alone.
+from ..store import Filter, Store, open_for_reading
+from ._out import clean, one_line
+from ._wanted import WANTED, WORDS, wanted
 
 if TYPE_CHECKING:
-    from datetime import datetime
-    from typing import Any, TypeVar
+    ParamType = click.ParamType[Any]
+else:
+    ParamType = click.ParamType  # Not generic in older versions of click.
 
-    from ..config import Config
-    from ..store import Store
-
-    Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 PART = ", or one with this in its name"
 """Of the options that are content with a part of a name."""
@@ -40,32 +44,18 @@ FEWEST = 200
 @contextmanager
 def open_store() -> Iterator[tuple[Store, Config]]:
     """The configured store, for reading."""
-    from .. import config
-
     setting = config.load()
     with closing(open_for_reading(setting.store)) as store:
         yield store, setting
 
 
-@contextmanager
-def open_soon() -> Iterator[tuple[Store, Config | None]]:
-    """The same for what takes less time than to make a configuration: None where there is no file of it."""
-    if has_config():
-        with open_store() as both:
-            yield both
-        return
-    with closing(open_for_reading(usual_store())) as store:
-        yield store, None
-
-
-class SessionName(click.ParamType):
+class SessionName(ParamType):
     """The beginning of an id, `latest`, `latest:AGENT`, `latest:REPO`."""
 
     name = "session"
 
-    def complete(self, begin: str) -> list[tuple[str, str | None]]:
-        from ._out import one_line
-
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        begin = incomplete
         try:
             with open_store() as (store, _):
                 if begin:
@@ -77,8 +67,8 @@ class SessionName(click.ParamType):
             return []
         # Shells take a colon for the end of a word, so the part after it is given unless the agent was typed.
         names = {uid if ":" in begin else uid.partition(":")[2]: title for uid, title in titles.items()}
-        items = [(name, one_line(title)) for name, title in names.items() if name.startswith(begin)]
-        return [*((word, None) for word in latest_names(begin)), *items]
+        items = [CompletionItem(name, help=one_line(title)) for name, title in names.items() if name.startswith(begin)]
+        return [*map(CompletionItem, latest_names(begin)), *items]
 
 
 def latest_names(begin: str) -> list[str]:
@@ -89,48 +79,40 @@ def latest_names(begin: str) -> list[str]:
     return [name for name in dict.fromkeys(f"latest:{word}" for word in (*known("agent"), *own)) if name.startswith(begin)]
 
 
-class AgentName(click.ParamType):
+class AgentName(ParamType):
     """An installed adapter."""
 
     name = "agent"
 
-    def convert(self, word: str) -> str:
-        from .. import adapters
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if value not in adapters.names():
+            self.fail(f"there is no adapter {value!r}; there are: {', '.join(adapters.names())}", param, ctx)
+        return value
 
-        if word not in adapters.names():
-            raise click.BadParameter(f"there is no adapter {word!r}; there are: {', '.join(adapters.names())}")
-        return word
-
-    def complete(self, begin: str) -> list[tuple[str, str | None]]:
-        from .. import adapters
-
-        return [(name, None) for name in adapters.names() if name.startswith(begin)]
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        return [CompletionItem(name) for name in adapters.names() if name.startswith(incomplete)]
 
 
-class When(click.ParamType):
+class When(ParamType):
     """`7d`, `24h`, `yesterday`, a date, ISO 8601."""
 
     name = "when"
 
-    def convert(self, word: str) -> datetime:
-        from datetime import UTC, datetime
-
-        from .._words import moment
-
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
         try:
-            return moment(word, datetime.now(UTC))
+            return moment(value, datetime.now(UTC))
         except ModelError as error:
-            raise click.BadParameter(str(error)) from None
+            self.fail(str(error), param, ctx)
 
 
-class RepoName(click.ParamType):
+class RepoName(ParamType):
     """A repository that has sessions, or a pattern."""
 
     name = "glob"
     column = "repo"
 
-    def complete(self, begin: str) -> list[tuple[str, str | None]]:
-        return [(name, None) for name in known(self.column) if name.startswith(begin)]
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        return [CompletionItem(name) for name in known(self.column) if name.startswith(incomplete)]
 
 
 class ModelName(RepoName):
@@ -139,8 +121,6 @@ class ModelName(RepoName):
 
 def known(column: str) -> list[str]:
     """What the newest sessions have in this column, each once."""
-    from ._out import clean
-
     try:
         with open_store() as (store, _):
             found = dict.fromkeys(getattr(line, column) for line in store.sessions(Filter(parents_only=False), limit=COMPLETED))
@@ -155,10 +135,10 @@ def as_json(function: Decorated, *, has_list: bool = False) -> Decorated:
     @functools.wraps(function)
     def with_json(*args: Any, is_json: bool, fields: str | None, max_tokens: int | None, offset: int = 0, **options: Any) -> Any:
         if fields is not None or max_tokens is not None or offset:
-            from ._json import want
+            from ._json import want  # As in `write_json`.
 
             is_json, ctx = True, click.get_current_context()
-            ctx.wanted = want(ctx.path, ctx.words, fields, max_tokens, offset)
+            ctx.meta[WANTED] = want(command_name(ctx), ctx.meta.get(WORDS, ()), fields, max_tokens, offset)
         return function(*args, is_json=is_json, **options)
 
     options = [
@@ -174,6 +154,13 @@ def as_json(function: Decorated, *, has_list: bool = False) -> Decorated:
     return made  # type: ignore[no-any-return]
 
 
+def command_name(ctx: click.Context) -> str:
+    """Return `live ls`: the command without the program before it."""
+    if ctx.parent is None:
+        return ""
+    return f"{command_name(ctx.parent)} {ctx.info_name}".strip()
+
+
 def as_json_list(function: Decorated) -> Decorated:
     """The same for an answer with a list in it, which may be asked for in parts."""
     return as_json(function, has_list=True)
@@ -181,14 +168,14 @@ def as_json_list(function: Decorated) -> Decorated:
 
 def skipped() -> int:
     """How many items --offset leaves out: a limit counts from there."""
-    wanted = click.get_current_context().wanted
-    return wanted.offset if wanted else 0
+    choice = wanted()
+    return choice.offset if choice else 0
 
 
 def is_bounded() -> bool:
     """Whether --max-tokens was given: then what is else a line for each item is one answer."""
-    wanted = click.get_current_context().wanted
-    return wanted is not None and wanted.max_tokens is not None
+    choice = wanted()
+    return choice is not None and choice.max_tokens is not None
 
 
 def no_pager(function: Decorated) -> Decorated:

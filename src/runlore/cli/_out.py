@@ -8,22 +8,21 @@ from __future__ import annotations
 
 import os
 import sys
+import unicodedata
 from collections.abc import Iterable, Iterator
 from functools import cache, cached_property
 from itertools import chain, islice
+from typing import Any
+
+import click
+import msgspec
 
 from .._text import clean as clean
 from .._text import encoded as encoded
 from .._text import one_line as one_line
 from .._text import safe_json as safe_json
-from . import _click
-
-TYPE_CHECKING = False  # As in `typing`, which is not imported for this alone.
-
-if TYPE_CHECKING:
-    from typing import Any
-
-    from ..store import SessionLine
+from ..store import SessionLine
+from ._wanted import wanted
 
 _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 
@@ -55,14 +54,12 @@ def write_json(value: Any, form: str = "", *, in_a_line: bool = False) -> None:
     """The value as JSON: one line for a program, indented for a person. Of several that follow each other each is a line.
 
     `form` is the option that asked for another shape than the command's first, as `_shapes` has it."""
-    if (wanted := _click.wanted()) is not None:
-        from ._json import shaped
+    if (choice := wanted()) is not None:
+        from ._json import shaped  # With the shapes of all answers, which an answer as it is does without.
 
-        value = shaped(value, wanted, form, in_a_line=in_a_line)
+        value = shaped(value, choice, form, in_a_line=in_a_line)
     data = encoded(value)
     if sys.stdout.isatty() and not in_a_line:
-        import msgspec
-
         data = msgspec.json.format(data, indent=2)
     write_bytes(safe_json(data) + b"\n")
 
@@ -84,7 +81,7 @@ def is_colored(stream: Any) -> bool:
 
 
 def screen() -> tuple[int, int]:
-    """Columns and lines. `shutil` knows as well, but takes 5 ms to import."""
+    """Columns and lines of the terminal."""
     columns, lines = (int(value) if (value := os.environ.get(name, "")).isdecimal() else 0 for name in ("COLUMNS", "LINES"))
     if not (columns and lines):
         try:
@@ -105,8 +102,6 @@ def page(lines: Iterable[str], *, pager: bool = True) -> None:
     if len(first) < screen()[1]:
         sys.stdout.writelines(whole)
         return
-    import click
-
     if os.name == "posix":
         os.environ.setdefault("PAGER", "less")
         os.environ.setdefault("LESS", "FRX")  # Colours as they are, and what turns out to fit a screen stays on it.
@@ -136,8 +131,6 @@ def _is_plain(text: str) -> bool:
 
 @cache
 def _cells(char: str) -> int:
-    import unicodedata
-
     if unicodedata.east_asian_width(char) in "WF":
         return 2
     return 0 if unicodedata.category(char) in ("Mn", "Me", "Cf") else 1

@@ -8,25 +8,20 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
+from typing import Any
 
-from .. import usage
-from .._units import USD, format_time, parse_time
-from ..store import CallFilter
+import msgspec
+
+from .. import naming, usage
+from ..model import USD, Call, format_time, parse_time
+from ..store import CallFilter, Store
 from ..usage import Report, Row, Status
+from ..usage.budget import Spent
+from ..usage.explain import Check, Explained, Explanation
 from ..usage.table import exact
+from ..usage.waste import Wasted
 from ._out import Column, cells, fit, is_colored, one_line, paint, screen, table, wrap
 from ._words import brief, count, local, short
-
-TYPE_CHECKING = False  # As in `typing`, which is not imported for this alone.
-
-if TYPE_CHECKING:
-    from typing import Any
-
-    from ..model import Call
-    from ..store import Store
-    from ..usage.budget import Spent
-    from ..usage.explain import Check, Explained, Explanation
-    from ..usage.waste import Wasted
 
 BAR = 24
 """Columns of the longest bar, where there is room."""
@@ -100,8 +95,6 @@ def as_table(store: Store, made: Report, rows: Sequence[Row], zone: usage.Zone) 
 
 def names(store: Store, by: str, rows: Sequence[Row], zone: usage.Zone) -> list[str]:
     if by in ("session", "subagent"):
-        from .. import naming
-
         known = store.labels([row.key for row in rows if row.key])
         ids = naming.names(store, list(known))
         return [f"{ids[row.key]} {one_line(known[row.key][1])}" if row.key in ids else one_line(row.key) or "?" for row in rows]
@@ -183,9 +176,7 @@ def explained_data(one: Explained) -> dict[str, Any]:
 
 
 def call_data(call: Call) -> dict[str, Any]:
-    from msgspec.structs import asdict
-
-    data = asdict(call)
+    data = msgspec.structs.asdict(call)
     del data["invoiced"]
     return {**data, "ts": format_time(call.ts) if call.ts else None, "total_tokens": call.total}
 

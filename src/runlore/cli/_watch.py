@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+import apsw
 import watchfiles
 
 from ..errors import StoreBusy, StoreError
@@ -78,8 +79,6 @@ def alone(home: Path) -> Iterator[None]:
     """Held by the one that watches. Raises StoreBusy; let go by the system when its process dies.
 
     A lock of its own: that of a sync is held only while one runs, and one that watches is mostly idle."""
-    import apsw
-
     path = home / "watch.lock"
     try:
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))

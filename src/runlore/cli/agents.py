@@ -9,10 +9,11 @@ import os
 from contextlib import ExitStack, closing
 from datetime import UTC, datetime
 
+import click
+
 from .. import config as settings
 from .. import query
 from ..store import open_for_reading
-from . import _click as click
 from ._options import as_json_list
 from ._out import Column, echo, one_line, paint, table, write_json
 from ._words import ago, size

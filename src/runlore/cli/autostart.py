@@ -7,6 +7,7 @@ files: after `off` and for `status` those that are installed (docs/json.md).
 from __future__ import annotations
 
 import os
+import plistlib
 import re
 import shlex
 import subprocess
@@ -15,11 +16,11 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+import click
 import msgspec
 
 from .. import adapters
 from ..errors import RunloreError
-from . import _click as click
 from ._options import as_json
 from ._out import echo, note, one_line, write_json
 
@@ -120,8 +121,6 @@ def quoted(word: str) -> str:
 
 
 def launchd(words: list[str], every: int, env: dict[str, str]) -> Job:
-    import plistlib
-
     path = Path("~/Library/LaunchAgents").expanduser() / f"{LABEL}.plist"
     settings = {"Label": LABEL, "ProgramArguments": words, "StartInterval": every * 60, "RunAtLoad": True, "ProcessType": "Background"}
     text = plistlib.dumps({**settings, **({"EnvironmentVariables": env} if env else {})}).decode()

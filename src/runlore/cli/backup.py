@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import os
 import time
-from contextlib import closing
 from pathlib import Path
 
+import click
+
 from ..errors import StoreError
-from . import _click as click
 from ._options import as_json, open_store
 from ._out import note, one_line, write_json
+from ._progress import Progress
 from ._words import duration, size
-from .doctor import Progress
 
 
 @click.command(help=__doc__)
@@ -26,13 +26,13 @@ from .doctor import Progress
 @as_json
 def command(file: Path, force: bool, is_json: bool) -> None:
     began = time.monotonic()
-    with open_store() as (store, _), closing(Progress()) as progress:
+    with open_store() as (store, _), Progress() as progress:
         if os.path.exists(file):
             if "://" not in store.url and os.path.samefile(file, os.path.expanduser(store.url)):
                 raise StoreError(f"{file}: this is the store itself")
             if not force:
                 raise StoreError(f"{file}: is there already; --force writes over it")
-        store.backup(file, lambda done, total: progress("pages", done, total))
+        store.backup(file, lambda done, total: progress.show("pages", done, total))
     seconds, length = time.monotonic() - began, file.stat().st_size
     if is_json:
         write_json({"path": str(file.absolute()), "size": length, "seconds": round(seconds, 3)})

@@ -11,11 +11,12 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+import click
+
 from .. import naming, query, trace
 from ..errors import NotFound
 from ..search import QueryError
 from ..store import Store
-from . import _click as click
 from ._hits import event_data, event_lines, heads, session_data
 from ._options import as_json_list, is_paged, no_pager, open_store, skipped
 from ._out import note, one_line, page, paint, write_json

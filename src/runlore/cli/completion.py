@@ -8,17 +8,16 @@
 
 from __future__ import annotations
 
-from . import _click as click
+import click
+from click.shell_completion import get_completion_class
+
+from ._group import cli
 from ._out import echo
 
 
 @click.command(help=__doc__)
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def command(shell: str) -> None:
-    from click.shell_completion import get_completion_class
-
-    from ._group import cli
-
     maker = get_completion_class(shell)
     assert maker is not None
     echo(maker(cli, {}, "runlore", "_RUNLORE_COMPLETE").source())

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
+import click
 import msgspec
 
 from .. import config as settings
@@ -19,11 +20,10 @@ from .. import doctor
 from .. import store as stores
 from ..errors import StoreError, StoreLost
 from ..store.copying import copy
-from . import _click as click
 from ._options import as_json
 from ._out import note, one_line, write_json
+from ._progress import Progress
 from ._words import count, duration
-from .doctor import Progress
 
 GOES_ON = "what was copied stays, and the same command goes on from there"
 
@@ -40,11 +40,10 @@ def command(ctx: click.Context, from_: str, to: str, is_json: bool) -> None:
     if "://" not in from_ and not os.path.exists(os.path.expanduser(from_)):
         raise StoreError(f"{from_}: there is no store")
     with closing(stores.open_store(from_, read_only=True)) as source, closing(stores.open_store(to)) as target:
-        progress = Progress()
-        with told_to_go_on():
-            done = copy(source, target, lambda at, of: progress("sessions", at, of))
-        report = doctor.examine(target, settings.load(), progress=progress)
-        progress.close()
+        with Progress() as progress:
+            with told_to_go_on():
+                done = copy(source, target, lambda at, of: progress.show("sessions", at, of))
+            report = doctor.examine(target, settings.load(), progress=progress.show)
         names = source.url, target.url
     problems = [problem for check in report.checks for problem in check.problems]
     seconds = time.monotonic() - began

@@ -12,12 +12,13 @@ from contextlib import closing
 from pathlib import Path
 from shutil import which
 
+import click
+
 from .. import config as settings
 from .. import pipeline
 from .. import store as stores
 from ..errors import RunloreError
 from ..store import Filter, Store
-from . import _click as click
 from . import ls
 from ._options import as_json
 from ._out import echo, note, write_json

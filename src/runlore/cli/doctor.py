@@ -8,17 +8,18 @@ object: ok, checks, repairs, … (docs/json.md).
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import closing
+
+import click
 
 from .. import config as settings
 from .. import doctor
 from .. import store as stores
 from ..doctor import Check, Report
-from . import _click as click
 from ._options import as_json_list
 from ._out import Column, echo, note, one_line, paint, screen, wrap, write_json
+from ._progress import Progress
 from ._words import count
 
 
@@ -30,8 +31,8 @@ from ._words import count
 def command(ctx: click.Context, full: bool, repair: bool, is_json: bool) -> None:
     config = settings.load()
     stores.open_for_reading(config.store).close()  # Says so when there is none: a doctor makes no store.
-    with closing(stores.open_store(config.store, read_only=not repair)) as store, closing(Progress()) as progress:
-        report = doctor.examine(store, config, full=full, repair=repair, progress=progress)
+    with closing(stores.open_store(config.store, read_only=not repair)) as store, Progress() as progress:
+        report = doctor.examine(store, config, full=full, repair=repair, progress=progress.show)
     if is_json:
         write_json(report)
     else:
@@ -98,26 +99,3 @@ def sign(is_ok: bool) -> str:
     except (UnicodeEncodeError, LookupError):
         return letters
     return mark
-
-
-class Progress:
-    """One line on a terminal, drawn again at most ten times a second; nothing elsewhere."""
-
-    STEP_S = 0.1
-
-    def __init__(self) -> None:
-        self.is_shown = sys.stderr.isatty()
-        self.drawn = time.monotonic()
-        self.is_drawn = False
-
-    def __call__(self, name: str, done: int, total: int) -> None:
-        now = time.monotonic()
-        if self.is_shown and now - self.drawn >= self.STEP_S:
-            self.drawn, self.is_drawn = now, True
-            sys.stderr.write(f"\r{name} {done:,}/{total:,}\x1b[K" if total else f"\r{name}\x1b[K")
-            sys.stderr.flush()
-
-    def close(self) -> None:
-        if self.is_drawn:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()

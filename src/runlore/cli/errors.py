@@ -11,11 +11,12 @@ import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
+import click
+
 from .. import query
 from ..errors import NotFound
 from ..mine import known_errors
 from ..store import Filter, Store
-from . import _click as click
 from ._errors import as_data, fix_lines, names_of, when
 from ._options import as_json_list, few_filters, is_paged, no_pager, open_store, skipped
 from ._out import Column, note, one_line, page, paint, table, write_json

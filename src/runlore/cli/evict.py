@@ -14,17 +14,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import click
 import msgspec
 
 from .. import config, naming, query, retain
 from .. import store as stores
 from ..errors import NotFound
 from ..evicting import let_go
+from ..pipeline import sync
 from ..store import DAMAGED, Store
 from ..store.retention import Weight
-from . import _click as click
-from ._options import SessionName, as_json_list, open_store
+from ._options import ParamType, SessionName, as_json_list, open_store
 from ._out import Column, echo, note, one_line, paint, table, warn, write_json
+from ._progress import Progress
 from ._words import count, size
 
 MOST_LINES = 20
@@ -32,28 +34,28 @@ MOST_ROUNDS = 20
 """What a session refers to can leave when that session has, and how much room that makes is only known then."""
 
 
-class Bytes(click.ParamType):
+class Bytes(ParamType):
     """`5 GB`, `512MiB`."""
 
     name = "size"
 
-    def convert(self, word: str) -> int:
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> int:
         try:
-            return config.size_bytes(word)
+            return config.size_bytes(value)
         except ValueError as error:
-            raise click.BadParameter(str(error)) from None
+            self.fail(str(error), param, ctx)
 
 
-class Days(click.ParamType):
+class Days(ParamType):
     """`90`, or `90d` as other commands take it."""
 
     name = "days"
 
-    def convert(self, word: str) -> int:
-        found = re.fullmatch("([1-9][0-9]{0,4})d?", word)
-        if found is None:
-            raise click.BadParameter(f"{word!r} is not a number of days: try 90")
-        return int(found[1])
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        match = re.fullmatch("([1-9][0-9]{0,4})d?", value)
+        if match is None:
+            self.fail(f"{value!r} is not a number of days: try 90", param, ctx)
+        return int(match[1])
 
 
 @click.command(help=__doc__)
@@ -123,7 +125,8 @@ class Chosen:
                 lines = [as_data(weight) for weight in now.sessions] + [{"records_of": bulk.path, "size": bulk.size} for bulk in now.bulks]
                 manifest = write_manifest(setting.home, lines, manifest)  # First: killed in between, what has left is in it.
                 store.drop_records([bulk.source for bulk in now.bulks])
-                let_go(store, [weight.uid for weight in now.sessions])
+                with Progress() as progress:
+                    let_go(store, [weight.uid for weight in now.sessions], progress.show)
                 # A server's files are as large as before until then.
                 store.shrink(most_left=store.used_bytes() * 2 < before)
                 if bodies := sum(weight.body_bytes for weight in now.sessions):
@@ -161,8 +164,6 @@ def as_data(weight: Any) -> dict[str, Any]:
 
 
 def bring_back(setting: config.Config, uids: list[str], is_json: bool) -> None:
-    from ..pipeline import sync
-
     with closing(stores.open_store(setting.store)) as store:
         wanted = [uid for uid in uids if (found := store.session(uid)) and found.evicted_at]
         back = store.bring_back(wanted)

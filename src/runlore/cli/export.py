@@ -11,16 +11,18 @@ import os
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import click
 
 from ..errors import RunloreError
-from . import _click as click
+from ..export.html import html
+from ..export.jsonl import jsonl
+from ..export.markdown import markdown
+from ..export.taking import Taken, take
 from ._options import SessionName, as_json, open_store
 from ._out import note, one_line, write_json
 from ._words import size
-
-if TYPE_CHECKING:
-    from ..export.taking import Taken
+from .show import named, which
 
 FORMATS = ("markdown", "jsonl", "html")
 ENDINGS = {".md": "markdown", ".jsonl": "jsonl", ".html": "html", ".htm": "html"}
@@ -47,9 +49,6 @@ def command(
     force: bool,
     is_json: bool,
 ) -> None:
-    from ..export.taking import take
-    from .show import named, which
-
     kind = kind or ENDINGS.get(output.suffix.lower() if output else "", "markdown")
     if is_json and output is None:
         raise click.UsageError("--json tells of a file: it goes with --output")
@@ -76,10 +75,6 @@ def command(
 
 
 def pieces(kind: str, taken: Taken, pictures: bool) -> Iterable[str]:
-    from ..export.html import html
-    from ..export.jsonl import jsonl
-    from ..export.markdown import markdown
-
     if kind == "html":
         return html(taken, pictures=pictures)
     return jsonl(taken) if kind == "jsonl" else markdown(taken)

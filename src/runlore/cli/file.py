@@ -12,11 +12,12 @@ import re
 import sys
 from typing import Any
 
+import click
+
 from .. import naming, query, trace
 from ..errors import NotFound
 from ..search import QueryError
 from ..store import Store
-from . import _click as click
 from ._hits import repo, session_data, when
 from ._options import as_json_list, is_paged, no_pager, open_store, skipped
 from ._out import Column, fit, note, one_line, page, paint, screen, table, title_of, write_json

@@ -8,13 +8,14 @@ from __future__ import annotations
 from contextlib import closing
 from datetime import UTC, datetime
 
+import click
+
 from .. import config, query
 from .. import store as stores
 from ..errors import NotFound
 from ..lessons import Lesson, actions
 from ..lessons.shelf import Broken
 from ..store import Filter, SessionLine
-from . import _click as click
 from . import ls
 from ._options import SessionName, as_json_list, exact_filters, open_store
 from ._out import echo, note, one_line, warn, write_json

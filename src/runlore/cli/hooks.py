@@ -6,7 +6,8 @@ At the end what is new is stored, in the background. At the start the agent gets
 
 from __future__ import annotations
 
-from . import _click as click
+import click
+
 from ._integrate import ToldAgent, change, changing, find_target, show_states
 from ._options import as_json, as_json_list
 

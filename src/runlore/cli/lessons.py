@@ -13,13 +13,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import click
 import msgspec
 
+from .. import _settings as files
 from .. import config as settings
+from .._git import git_remote
 from ..budget import tokens
-from ..lessons import Lesson, actions, rank
-from ..lessons.shelf import render_lesson
-from . import _click as click
+from ..lessons import Lesson, actions, rank, rendered_files
+from ..lessons.render import remove, render_block, upsert
+from ..lessons.shelf import parse_lesson, render_lesson
+from ._integrate import RECEIPTS, Unasked, clean_diff, colored
 from ._options import AgentName, as_json, as_json_list, open_store
 from ._out import Column, clean, echo, note, one_line, paint, table, warn, write_json
 from ._words import count
@@ -203,8 +207,6 @@ def edit(lesson: str, problem: str | None, resolution: str | None, is_json: bool
     found = actions.open_shelf(setting).get(lesson)
     given = {name: value for name, value in {"problem": problem, "resolution": resolution, **scope}.items() if value is not None}
     if not given:
-        from ..lessons.shelf import parse_lesson
-
         text = click.edit(render_lesson(found), extension=".md") if sys.stdin.isatty() else None
         if text is None:
             note("nothing was changed")
@@ -266,9 +268,6 @@ def render(file: Path, repo: str | None, limit: int, is_removed: bool, yes: bool
     As a block between two marks; the change is shown first. --remove takes the block out again, to the byte.
     With --json an object: file, changed, dry_run, lessons (ids), diff (lines).
     """
-    from .._git import git_remote
-    from ..lessons.render import remove, render_block, upsert
-
     setting = settings.load()
     file = Path(os.path.abspath(file))
     here = git_remote(file.parent) or ""
@@ -296,10 +295,6 @@ def write_block(
     file: Path, ids: list[str], change: Callable[..., Any], setting: settings.Config, yes: bool, dry_run: bool, is_json: bool,
     *, unchanged: str,
 ) -> None:  # fmt: skip
-    from .. import _settings as files
-    from ..lessons import rendered_files
-    from ._integrate import RECEIPTS, Unasked, clean_diff, colored
-
     place, name = setting.home / RECEIPTS, f"lessons {file}"
     receipts = files.read_receipts(place)
     made = change(receipts.get(name))

@@ -6,21 +6,35 @@ grows: rewind and fork take nothing away.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import click
 
 from .. import config
 from ..errors import Ambiguous, InvalidId, LogError, SessionNotFound
-from . import _click as click
+from ..live import liveness
+from ..live.attention import attention
+from ..live.liveness import Mark, judge
+from ..live.log import LiveSession, SessionInfo, SessionStore
+from ._live import (
+    branch_lines,
+    call_lines,
+    checkpoint_lines,
+    conversation_lines,
+    difference_lines,
+    head_lines,
+    record_line,
+    session_lines,
+    stale_line,
+    state_lines,
+)
 from ._options import as_json, as_json_list, is_bounded, skipped
 from ._out import echo, note, one_line, page, paint, warn, write_json
-from ._words import count
-
-if TYPE_CHECKING:
-    from ..live.liveness import Mark
-    from ..live.log import LiveSession, SessionInfo, SessionStore
+from ._words import count, local
 
 FOLDER = click.Path(file_okay=False, path_type=Path)
 SECOND = "%Y-%m-%d %H:%M:%S"
@@ -28,8 +42,15 @@ MARKS: tuple[Mark, ...] = ("failed", "paused", "cancelled")
 STATUSES = ("active", "paused", "completed", "failed", "cancelled")
 
 
-def dir_first(_: click.Command, args: list[str]) -> list[str]:
-    """`--dir` is taken behind the command as well."""
+class LiveGroup(click.Group):
+    """A group that takes its own `--dir` behind the command as well."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, dir_first(args))
+
+
+def dir_first(args: list[str]) -> list[str]:
+    """Return the arguments with `--dir` before the command."""
     end = args.index("--") if "--" in args else len(args)
     for place, word in enumerate(args[:end]):
         if word == "--dir" or word.startswith("--dir="):
@@ -38,12 +59,10 @@ def dir_first(_: click.Command, args: list[str]) -> list[str]:
     return args
 
 
-@click.group(help=__doc__, arrange=dir_first)
+@click.group(cls=LiveGroup, help=__doc__)
 @click.option("--dir", "folder", type=FOLDER, metavar="DIR", help="Where the sessions are (~/.runlore/live).")
 @click.pass_context
 def command(ctx: click.Context, folder: Path | None) -> None:
-    from ..live.log import SessionStore
-
     store = SessionStore(folder if folder is not None else config.load().home / "live")
     ctx.obj = store
     ctx.call_on_close(store.close)
@@ -61,8 +80,6 @@ def list_sessions(store: SessionStore, status: str | None, agent: str | None, cw
 
     With --json an array of live sessions (docs/json.md).
     """
-    from ._live import session_lines
-
     infos = store.list(status=status, agent=agent, cwd=cwd, limit=limit + skipped())
     rows = [about(store, info) for info in infos]
     if is_json:
@@ -87,8 +104,6 @@ def show(store: SessionStore, session: str, at: str | None, full: bool, branches
 
     With --json an object: session, messages, open_calls, branches, problems (docs/json.md).
     """
-    from ._live import branch_lines, call_lines, conversation_lines, head_lines
-
     with opened(store, session) as live:
         view = live.conversation(at=record_name(at))
         lines = live.branches()
@@ -145,10 +160,6 @@ def state(store: SessionStore, session: str, at: int | None, history: bool, is_j
 
     With --json an object; with --history an array of changes (docs/json.md).
     """
-    from ..live.attention import attention
-    from ..live.liveness import judge
-    from ._live import state_lines
-
     with opened(store, session) as live:
         if history:
             tell_history(live, is_json)
@@ -173,8 +184,6 @@ def checkpoints(store: SessionStore, session: str, compare: tuple[str, str] | No
 
     With --json an array; with --compare an object, with --prune the ids that are gone (docs/json.md).
     """
-    from ._live import checkpoint_lines, difference_lines
-
     with opened(store, session, for_writing=prune is not None) as live:
         points = live.state.checkpoints
         if compare:
@@ -241,9 +250,6 @@ def recover(store: SessionStore, mark: Mark, dry_run: bool, is_json: bool) -> No
     Only those of this machine: what runs elsewhere is shown when it has been silent for long, and left alone. With --json an array
     (docs/json.md).
     """
-    from ..live import liveness
-    from ._live import stale_line
-
     found = liveness.stale(store) if dry_run else liveness.recover(store, mark=mark)
     if is_json:
         names = ("session_id", "owner", "verdict", "updated_at", "marked")
@@ -294,9 +300,6 @@ def about(store: SessionStore, info: SessionInfo) -> dict[str, Any]:
 
 
 def of_run(store: SessionStore, id: str) -> dict[str, Any]:
-    from ..live.attention import attention
-    from ..live.liveness import judge
-
     with suppress(LogError), store.open(id, readonly=True) as live:  # One that was deleted in between is still listed.
         now = live.state.current
         flags = attention(now, config.load().attention)
@@ -327,8 +330,6 @@ def complain(live: LiveSession) -> None:
 
 
 def tell_history(live: LiveSession, is_json: bool) -> None:
-    from ._words import local
-
     names = ("seq", "ts", "type", "before", "after", "reason")
     steps = list(live.state.history())
     lines = (f"{step.seq:>7} {local(step.ts, SECOND)} {step.before} → {step.after}  {one_line(step.reason)}".rstrip() for step in steps)
@@ -336,8 +337,6 @@ def tell_history(live: LiveSession, is_json: bool) -> None:
 
 
 def tell_record(record: Any, is_json: bool) -> None:
-    from ._live import record_line
-
     if is_json:
         write_json(record_data(record), in_a_line=True)
     else:
@@ -357,6 +356,4 @@ def is_paged() -> bool:
 
 
 def flush() -> None:
-    import sys
-
     sys.stdout.flush()

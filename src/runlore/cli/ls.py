@@ -7,20 +7,15 @@ from __future__ import annotations
 import sys
 from datetime import UTC, datetime
 
-from .. import naming
-from .._home import is_fresh
+import click
+
+from .. import naming, query
+from ..config import Config
 from ..errors import NotFound
-from ..store import Filter
-from . import _click as click
-from ._options import as_json_list, filters, is_paged, no_pager, open_soon, skipped
+from ..store import Filter, SessionLine, Store
+from ._options import as_json_list, filters, is_paged, no_pager, open_store, skipped
 from ._out import Column, note, one_line, page, paint, screen, table, title_of, warn, write_json
 from ._words import ago, brief, count, short
-
-TYPE_CHECKING = False  # As in `typing`, which is not imported for this alone.
-
-if TYPE_CHECKING:
-    from ..config import Config
-    from ..store import SessionLine, Store
 
 SORTS = ("ended", "started", "events", "errors", "tokens", "duration", "cost")
 
@@ -34,7 +29,7 @@ SORTS = ("ended", "started", "events", "errors", "tokens", "duration", "cost")
 @as_json_list
 @click.pass_context
 def command(ctx: click.Context, chosen: Filter, sort: str, limit: int, is_all: bool, is_json: bool) -> None:
-    with open_soon() as (store, config):
+    with open_store() as (store, config):
         lines = store.sessions(chosen, sort=sort, limit=None if is_all else limit + skipped())
         if is_json:
             write_json(lines)
@@ -44,16 +39,11 @@ def command(ctx: click.Context, chosen: Filter, sort: str, limit: int, is_all: b
                 note(paint(f"{limit} of {count(total, 'session')}{beside(store, chosen, total)}; --all shows them all", "dim", sys.stderr))
         if not lines:
             explain_nothing(store, is_json)
-        now = datetime.now(UTC)
-        if not is_fresh(now.timestamp()):
-            warn_of_risks(store, config, now)
+        warn_of_risks(store, config)
 
 
-def warn_of_risks(store: Store, config: Config | None, now: datetime) -> None:
-    from .. import config as settings
-    from .. import query
-
-    for risk in query.sources_at_risk(store, config or settings.load(), now):
+def warn_of_risks(store: Store, config: Config) -> None:
+    for risk in query.sources_at_risk(store, config, datetime.now(UTC)):
         warn(
             f"{count(risk.sources, 'transcript')} of {risk.label} will soon be deleted by it (after {risk.keeps_days} days) and "
             f"{'is' if risk.sources == 1 else 'are'} not stored; `runlore sync` does that, or says what is in the way"
@@ -70,9 +60,7 @@ def explain_nothing(store: Store, is_json: bool) -> None:
     """No session is an answer, and no session at all is a store that nobody filled: whatever is asked of that fails."""
     total = store.count(Filter(parents_only=False))
     if not total:
-        from ..query import EMPTY
-
-        raise NotFound(EMPTY)
+        raise NotFound(query.EMPTY)
     if not is_json:
         sessions = store.count(Filter())
         below = f" and {count(total - sessions, 'subagent')}" if total > sessions else ""

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from contextlib import closing
 
+import click
 import msgspec
 
 from .. import query
 from .. import store as stores
 from ..model import shorten
 from ..store.retention import Marks
-from . import _click as click
 from ._options import SessionName, as_json, open_store
 from ._out import echo, one_line, write_json
 

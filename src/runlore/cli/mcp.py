@@ -7,24 +7,22 @@ http://127.0.0.1:PORT/mcp. docs/mcp.md describes the tools.
 from __future__ import annotations
 
 import sys
+from importlib import metadata
+from pathlib import Path
 
-from . import _click as click
-from ._click import Failure
-from ._out import note
+import click
+
+from ._failure import Failure
+from ._integrate import ToldAgent, change, changing, find_target, show_states
+from ._options import as_json, as_json_list
+from ._out import echo, note
 
 PORT = 8808
 SDK = 2
 """The oldest major version of the official SDK that will do."""
 
 
-def installers() -> dict[str, click.Command]:
-    """The commands that register the server with agents are in a file of their own, and imported when they are asked for."""
-    from . import _mcp_install
-
-    return {one.name: one for one in vars(_mcp_install).values() if isinstance(one, click.Command)}
-
-
-@click.group(help=__doc__, more=installers, invoke_without_command=True)
+@click.group(help=__doc__, invoke_without_command=True)
 @click.option(
     "--http", "port", type=click.IntRange(0, 65_535), is_flag=False, flag_value=PORT, metavar="[PORT]", help=f"Over HTTP ({PORT})."
 )
@@ -33,7 +31,7 @@ def command(ctx: click.Context, port: int | None) -> None:
     if ctx.invoked_subcommand is not None:
         return
     need_sdk()
-    from .. import mcp_server
+    from .. import mcp_server  # It needs the extra.
 
     if port is None:
         if sys.stdin is not None and sys.stdin.isatty():
@@ -59,9 +57,54 @@ def need_sdk() -> None:
 
 
 def sdk_version() -> str | None:
-    from importlib import metadata
-
     try:
         return metadata.version("mcp")
     except metadata.PackageNotFoundError:
         return None
+
+
+@command.command()
+@changing
+@as_json
+def install(agent: str, yes: bool, dry_run: bool, is_json: bool) -> None:
+    """Put the server into the settings of AGENT.
+
+    With --json an object: agent, what, file, state, changed, dry_run, diff (lines).
+    """
+    need_sdk()
+    change(find_target(agent, "mcp"), is_install=True, yes=yes, dry_run=dry_run, is_json=is_json)
+
+
+@command.command()
+@changing
+@as_json
+def remove(agent: str, yes: bool, dry_run: bool, is_json: bool) -> None:
+    """Take the server out of the settings of AGENT. With --json as `install`."""
+    change(find_target(agent, "mcp"), is_install=False, yes=yes, dry_run=dry_run, is_json=is_json)
+
+
+@command.command()
+@click.argument("agent", type=ToldAgent(), required=False)
+@as_json_list
+def status(agent: str | None, is_json: bool) -> None:
+    """Say whether the server is in the settings of agents.
+
+    With --json an array of objects: agent, what, file, state (installed, outdated, absent, unknown), problem, last_sync (null).
+    """
+    show_states(agent, "mcp", is_json)
+
+
+@command.command()
+@click.option("--skill", is_flag=True, help="As a skill file: SKILL.md.")
+def snippet(skill: bool) -> None:
+    """Print when to ask runlore: for AGENTS.md, or as a skill."""
+    text = (Path(__file__).parents[1] / "ask.md").read_text(encoding="utf-8")
+    echo(f"{SKILL}{text}".rstrip("\n") if skill else text.rstrip("\n"))
+
+
+SKILL = """---
+name: runlore
+description: Searches earlier sessions of the coding agents here. Use it when an error, file, commit or decision may have come up before.
+---
+
+"""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+import click
 import msgspec
 
 from .. import query
@@ -19,7 +20,6 @@ from ..lessons.compare import Share
 from ..lessons.measure import Effect, Snapshot, build_snapshots
 from ..mine.cases import read_cases
 from ..store import Filter
-from . import _click as click
 from ._options import as_json_list, few_filters, is_paged, no_pager, open_store
 from ._out import Column, note, one_line, page, paint, table, write_json
 from ._words import short

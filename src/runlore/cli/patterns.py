@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import click
 import msgspec
 
 from .. import naming, query
@@ -16,7 +17,6 @@ from ..mine.cases import mine_store
 from ..mine.signals import load_miners
 from ..mine.values import Pattern
 from ..store import Filter
-from . import _click as click
 from ._options import as_json_list, few_filters, is_paged, no_pager, open_store, skipped
 from ._out import Column, echo, note, one_line, page, paint, table, write_json
 from ._words import count

@@ -11,10 +11,11 @@ import subprocess
 import sys
 from typing import Any, NoReturn
 
+import click
+
 from .. import adapters, query
 from ..errors import RunloreError
 from ..model import Session
-from . import _click as click
 from ._options import SessionName, as_json, open_store
 from ._out import echo, note, write_json
 from ._words import local

@@ -10,13 +10,15 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 
+import click
 import msgspec
 
 from .. import query
+from .._settings import replace_file
 from ..errors import NotFound
+from ..export.retro import html, markdown, pack
 from ..lessons import actions
 from ..store import Filter
-from . import _click as click
 from ._options import RepoName, as_json, open_store
 from ._out import clean, echo, note, write_json
 from ._words import count
@@ -37,11 +39,7 @@ def command(days: int, repo: str | None, page: Path | None, is_pack: bool, is_js
         made = actions.look_back(store, setting, days, datetime.now(UTC), chosen=Filter(repo=repo))
     if not made.sessions:
         note(f"no session that counts as work ended in the last {count(days, 'day')}; --days N looks further back")
-    from ..export.retro import html, markdown, pack
-
     if page is not None:
-        from .._settings import replace_file
-
         replace_file(page.absolute(), html(made).encode("utf-8", "replace"))
         note(f"written to {clean(str(page))}")
     if is_json:

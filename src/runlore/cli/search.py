@@ -19,12 +19,13 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
+import click
+
 from .. import naming, query
 from .. import search as engine
 from ..config import Config
 from ..store import Store
-from . import _click as click
-from ._click import Failure
+from ._failure import Failure
 from ._hits import event_data, event_lines, heads, session_data
 from ._options import _folder, as_json_list, is_paged, no_pager, open_store, skipped
 from ._out import fit, note, one_line, page, paint, screen, write_json
@@ -43,9 +44,17 @@ class WrongQuery(Failure):
     exit_code = 2
 
 
+class SearchCommand(click.Command):
+    """A command whose words may begin with a dash."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, with_exclusions(self, args))
+
+
 def with_exclusions(command: click.Command, args: list[str]) -> list[str]:
     """Takes `-word` for a word and not for options of one letter each; behind `--` a word is what it is."""
-    takes_value = {name for param in command.params if param.is_option and not param.settings.get("is_flag") for name in param.names}
+    options = [param for param in command.params if isinstance(param, click.Option) and not param.is_flag]
+    takes_value = {name for option in options for name in option.opts}
     end = args.index("--") if "--" in args else len(args)
     before = ["", *args[:end]]
     words = [_DASH + word[1:] if _EXCLUSION.match(word) and last not in takes_value else word for last, word in pairwise(before)]
@@ -53,7 +62,7 @@ def with_exclusions(command: click.Command, args: list[str]) -> list[str]:
     return words + literal
 
 
-@click.command(help=__doc__, arrange=with_exclusions)
+@click.command(cls=SearchCommand, help=__doc__)
 @click.argument("words", nargs=-1, metavar="WORD...")
 @click.option("-n", "--limit", type=click.IntRange(1), default=10, metavar="N", help="At most so many sessions, or events (10).")
 @click.option("--sort", type=click.Choice(["relevance", "newest"]), default="relevance", help="What comes first.")

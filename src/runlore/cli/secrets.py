@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+import click
+
 from ..leaks import Leak, leaks
 from ..store import Filter
-from . import _click as click
 from ._options import as_json_list, filters, is_paged, no_pager, open_store
 from ._out import note, one_line, page, write_json
 from ._words import count

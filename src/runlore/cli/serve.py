@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
 
-from . import _click as click
+import click
+
+from ..web._guard import Door
+from ..web.serving import bind, door_for, serve, url_of
 from ._options import as_json
 from ._out import note, write_json
-
-if TYPE_CHECKING:
-    from ..web._guard import Door
 
 
 @click.command(help=__doc__)
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
 @click.option("--once", is_flag=True, help="Say where it would be, and end.")
 @as_json
 def command(host: str, port: int | None, names: tuple[str, ...], once: bool, is_json: bool) -> None:
-    from ..web.serving import bind, serve, url_of
-
     door = door_of(host, names)
     with bind(host, port) as listening:
         announce(url_of(listening), door, is_json, once=once)
@@ -36,8 +33,6 @@ def command(host: str, port: int | None, names: tuple[str, ...], once: bool, is_
 
 def door_of(host: str, names: tuple[str, ...]) -> Door:
     """Who may ask, at this address."""
-    from ..web.serving import door_for
-
     return door_for(host, tuple(name.lower() for name in names), os.environ.get("RUNLORE_TOKEN") or None)
 
 

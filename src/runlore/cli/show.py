@@ -9,13 +9,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import click
+
 from .. import query
+from ..digesting import current_digest
 from ..errors import NotFound
 from ..model import Digest, Session, SessionEvent
 from ..store import Store
-from . import _click as click
+from ._digest import render as render_digest
 from ._options import SessionName, as_json_list, is_paged, no_pager, open_store
 from ._out import note, page, safe_json, write_bytes, write_json
+from ._transcript import View, head, render, render_context, render_event
 
 OPPOSITES = (
     ("--digest", "--event"), ("--digest", "--context"), ("--digest", "--raw"),
@@ -60,7 +64,7 @@ def command(
             for record in query.raw_records(store, uid, event):
                 write_bytes(safe_json(record.strip(b"\r\n")) + b"\n")
         elif is_digest or (query.get(store, uid).evicted_at and not is_json and not query.has_text(store, uid, event)):
-            show_digest(ctx, store, uid, query.digest(store, uid, config.quality), event, is_json)
+            show_digest(ctx, store, uid, current_digest(store, uid, config.quality), event, is_json)
         elif is_json:
             form = "--context" if context is not None else "" if event is None else "--event"
             write_json(as_data(store, uid, event, context), form)
@@ -71,16 +75,13 @@ def command(
 
 
 def show_digest(ctx: click.Context, store: Store, uid: str, digest: Digest | None, seq: int | None, is_json: bool) -> None:
-    from ._digest import render
-    from ._transcript import head
-
     if digest is None:
         raise NotFound(f"{uid} has no digest, and there is nothing to make one from")
     if is_json:
         write_json(digest.to_dict(), "--digest")
     elif seq is None:
         script = query.transcript(store, uid)
-        page([*head(script), "", *render(digest, script.session.cwd)], pager=is_paged(ctx))
+        page([*head(script), "", *render_digest(digest, script.session.cwd)], pager=is_paged(ctx))
     else:
         raise NotFound(f"{uid}#{seq} was evicted, and nothing is kept of it")
 
@@ -129,8 +130,6 @@ def event_data(event: SessionEvent, body: str) -> dict[str, Any]:
 
 
 def as_lines(store: Store, uid: str, seq: int | None, context: int | None, branch: str, full: bool, thinking: bool) -> Any:
-    from ._transcript import View, render, render_context, render_event
-
     if context is not None:
         return render_context((seen.event, seen.is_cleared, body) for seen, body in query.context_at(store, uid, context))
     if seq is not None:

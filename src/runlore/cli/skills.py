@@ -13,11 +13,13 @@ from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+import click
+
 from .. import config as settings
 from ..errors import ModelError, ReadError
 from ..live import SessionStore
+from ..live.old import read_skills
 from ..live.skills import Rate, SkillEntry, entries_of, format_history, pass_rates, window_of
-from . import _click as click
 from ._options import as_json_list
 from ._out import Column, clean, echo, note, one_line, paint, table, warn, write_json
 from ._words import brief, count, short
@@ -74,8 +76,6 @@ def fits(name: str | None, pattern: str | None) -> bool:
 
 
 def read_old(path: Path) -> Iterator[SkillEntry]:
-    from ..live.old import read_skills
-
     problems = 0
     for file in sorted(path.glob("*.jsonl")) if path.is_dir() else [path]:
         try:

@@ -10,9 +10,12 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager, nullcontext, suppress
+from contextlib import closing, contextmanager
 from functools import partial
+from tempfile import TemporaryDirectory
 from typing import Any
+
+import click
 
 from .. import adapters, pipeline, query
 from .. import config as settings
@@ -20,10 +23,9 @@ from .. import store as stores
 from ..errors import ConfigError
 from ..finding import find_roots
 from ..pipeline import Report
-from ..tasks import Ahead
-from . import _click as click
 from ._options import AgentName, as_json_list
 from ._out import note, one_line, paint, warn, write_json
+from ._progress import Progress
 from ._words import count, duration, size
 
 MOST_LINES = 10
@@ -48,24 +50,20 @@ def command(agents: tuple[str, ...], roots: tuple[str, ...], watch: bool, dry_ru
         raise click.UsageError("--root needs --agent: say whose sessions are there")
     config = settings.load()
     warn_of_strangers(config)
-    is_usual = not (agents or roots or dry_run or workers is not None)
-    with started_ahead(config, is_usual) as ready, open_for_sync(config, dry_run) as store:
+    with open_for_sync(config, dry_run) as store:
         run = partial(sync, store, config, agents=agents, roots=roots, dry_run=dry_run, workers=workers)
         if watch:
-            from ._watch import alone, has_news
-            from ._watch import watch as go_on
+            from . import _watch  # It brings watchfiles, which an ordinary sync does without.
 
-            with alone(config.home):
-                report = first_pass(run, ready)
-                if ready is not None:
-                    ready.close()  # Now, and not when it is no longer watched.
+            with _watch.alone(config.home):
+                report = first_pass(run)
                 if not is_json:
                     show(report, config, agents, roots)
-                elif has_news(report):
+                elif _watch.has_news(report):
                     show_json(report)
-                go_on(run, places(config, agents, roots), show_json if is_json else show_pass, report.problems)
+                _watch.watch(run, places(config, agents, roots), show_json if is_json else show_pass, report.problems)
             return
-        report = first_pass(run, ready)
+        report = first_pass(run)
         if is_json:
             write_json(report)
         else:
@@ -79,10 +77,10 @@ def warn_of_strangers(config: settings.Config) -> None:
         warn(f"{file}: [sources.{one_line(name)}] is about no agent that runlore reads; there are: {', '.join(adapters.names())}")
 
 
-def first_pass(run: Callable[..., Report], ready: Ahead | None) -> Report:
-    """A sync with a progress line. One that is interrupted says what that means."""
+def first_pass(run: Callable[..., Report]) -> Report:
+    """A sync with a progress bar. One that is interrupted says what that means."""
     try:
-        return run(progress=Progress(), ready=ready)
+        return run(progress=Progress())
     except KeyboardInterrupt:
         note("stopped; what was committed stays, `runlore sync` goes on from there")
         raise
@@ -113,22 +111,6 @@ def sync(store: stores.Store, config: settings.Config, *, agents: Sequence[str],
 
 
 @contextmanager
-def started_ahead(config: settings.Config, is_usual: bool) -> Iterator[Ahead | None]:
-    """Workers for a first sync of everything, which will find much: they get ready while sources are looked for, and begin while the
-    store is opened."""
-    ready = None
-    if is_usual and not query.synced_mark(config).exists():
-        from .._pool import FORKS, cores
-
-        with suppress(OSError):  # Too many files are open, say: then they are started when there is something to do, or not at all.
-            ready = Ahead(config, cores()) if FORKS else None
-    with closing(ready) if ready is not None else nullcontext():
-        if ready is not None:
-            ready.look(config)
-        yield ready
-
-
-@contextmanager
 def open_for_sync(config: settings.Config, dry_run: bool) -> Iterator[stores.Store]:
     """The store to write to. A dry run only reads it, and makes none."""
     if not dry_run:
@@ -139,8 +121,6 @@ def open_for_sync(config: settings.Config, dry_run: bool) -> Iterator[stores.Sto
         with closing(stores.open_for_reading(config.store)) as store:
             yield store
     else:
-        from tempfile import TemporaryDirectory
-
         with TemporaryDirectory() as folder, closing(stores.open_store(os.path.join(folder, "empty.db"))) as store:
             yield store
 
@@ -247,45 +227,3 @@ def show_pass(report: Report) -> None:
 def show_json(report: Report) -> None:
     write_json(report, "--watch", in_a_line=True)
     sys.stdout.flush()
-
-
-# ── progress ─────────────────────────────────────────────────────────────────────────────────────────────────────────
-class Progress:
-    """One line on a terminal, drawn again at most ten times a second; nothing elsewhere."""
-
-    STEP_S = 0.1
-
-    def __init__(self) -> None:
-        self.is_shown = sys.stderr.isatty()
-        self.files = self.size = self.all_files = self.all_size = 0
-        self.what = "files"
-        self.began = self.drawn = 0.0
-        self.is_drawn = False
-
-    def start(self, files: int, size: int, what: str = "files") -> None:
-        self.files, self.size, self.what = 0, 0, what
-        self.all_files, self.all_size = files, size
-        self.began = self.drawn = time.monotonic()  # A sync that is over at once draws nothing.
-
-    def advance(self, files: int, size: int) -> None:
-        self.files += files
-        self.size += size
-        now = time.monotonic()
-        if self.is_shown and now - self.drawn >= self.STEP_S:
-            self.drawn, self.is_drawn = now, True
-            sys.stderr.write(f"\r{self.line(now - self.began)}\x1b[K")
-            sys.stderr.flush()
-
-    def line(self, seconds: float) -> str:
-        parts = [f"{self.files:,}/{self.all_files:,} {self.what}"]
-        if self.all_size:
-            parts.append(f"{size(self.size)} of {size(self.all_size)}")
-        if self.size and seconds >= 1:  # Before that a guess would be wild.
-            parts.append(f"{size(self.size / seconds)}/s")
-            parts.append(f"{duration(max(0, self.all_size - self.size) * seconds / self.size)} left")
-        return "  ".join(parts)
-
-    def close(self) -> None:
-        if self.is_drawn:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()

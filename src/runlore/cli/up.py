@@ -9,9 +9,12 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import webbrowser
 from collections.abc import Callable
 from contextlib import closing, suppress
 from functools import partial
+
+import click
 
 from .. import config as settings
 from .. import store as stores
@@ -19,9 +22,14 @@ from ..config import Config
 from ..errors import RunloreError, StoreBusy
 from ..pipeline import Report
 from ..store import Filter
-from . import _click as click
+from ..web.serving import bind, serve, url_of
 from ._options import as_json
 from ._out import note, warn
+from ._watch import alone
+from ._watch import watch as go_on
+from .demo import fill
+from .serve import announce, door_of
+from .sync import first_pass, open_for_sync, places, show_pass, summary, sync
 
 
 @click.command(help=__doc__)
@@ -33,9 +41,6 @@ from ._out import note, warn
 @click.option("--once", is_flag=True, help="Read what is new, say where the page would be, and end.")
 @as_json
 def command(host: str, port: int | None, names: tuple[str, ...], no_browser: bool, no_sync: bool, once: bool, is_json: bool) -> None:
-    from ..web.serving import bind, serve, url_of
-    from .serve import announce, door_of
-
     config = settings.load()
     if not no_sync:
         read(config)
@@ -53,11 +58,9 @@ def command(host: str, port: int | None, names: tuple[str, ...], no_browser: boo
 
 def read(config: Config) -> None:
     """One sync. That another one is at it is no reason not to show what there is."""
-    from .sync import first_pass, open_for_sync, started_ahead, summary, sync
-
     try:
-        with started_ahead(config, is_usual=True) as ready, open_for_sync(config, dry_run=False) as store:
-            report = first_pass(partial(sync, store, config, agents=(), roots=(), dry_run=False, workers=None), ready)
+        with open_for_sync(config, dry_run=False) as store:
+            report = first_pass(partial(sync, store, config, agents=(), roots=(), dry_run=False, workers=None))
     except StoreBusy:
         note("another sync is running; showing what is stored")
         return
@@ -72,8 +75,6 @@ def has_sessions(config: Config) -> bool:
 
 def demo(config: Config) -> Callable[[], None]:
     """From now on everything in this process looks at a store of invented sessions, until what this returns is called."""
-    from .demo import fill
-
     home = config.home / "demo"
     settings.make_home(home)
     made = Config(home=home, store=str(home / "runlore.db"))
@@ -95,9 +96,6 @@ def demo(config: Config) -> Callable[[], None]:
 def watch(config: Config, leave: Callable[[], None] | None = None) -> None:
     """Goes on reading in the background, into the person's own store: with the first session that is there the demo is left. Where
     another process does that already, there is nothing to do."""
-    from ._watch import alone
-    from ._watch import watch as go_on
-    from .sync import open_for_sync, places, show_pass, sync
 
     def tell(report: Report) -> None:
         nonlocal leave
@@ -125,7 +123,6 @@ def has_screen() -> bool:
 
 def show(url: str) -> None:
     """Opens the browser beside us: some wait until theirs is closed."""
-    import webbrowser
 
     def open_it() -> None:
         with suppress(webbrowser.Error, OSError):

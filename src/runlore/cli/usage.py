@@ -11,27 +11,31 @@ With --json an object: rows, total, budgets, … (docs/json.md).
 
 from __future__ import annotations
 
+import json
 import os
+import select
 import sys
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
-from .. import usage
+import click
+
+from .. import billing, config, query, usage
+from .._price_file import ADDRESS
+from ..config import Config
 from ..errors import ModelError, NotFound, StoreError
-from ..store import CallFilter, Filter, open_for_reading
-from . import _click as click
-from ._options import PART, AgentName, ModelName, RepoName, SessionName, _folder, as_json_list, is_paged, no_pager, open_soon, skipped
+from ..prices import fetch, providers_of, table_of
+from ..store import CallFilter, Filter, Store, open_for_reading
+from ..store import open_store as open_for_writing
+from ..usage.budget import Spent, budgets
+from ..usage.explain import check, explain
+from ..usage.table import write_csv
+from ..usage.waste import wasted
+from . import _usage
+from ._options import PART, AgentName, ModelName, RepoName, SessionName, _folder, as_json_list, is_paged, no_pager, open_store, skipped
 from ._out import echo, note, one_line, page, paint, warn, write_json
 from ._words import count
-
-TYPE_CHECKING = False  # As in `typing`, which is not imported for this alone.
-
-if TYPE_CHECKING:
-    from typing import Any
-
-    from ..config import Config
-    from ..store import Store
-    from ..usage.budget import Spent
 
 OVER_BUDGET = 3
 SHOWN = {"day": 31, "week": 26, "month": 24, "block": 20}
@@ -83,9 +87,9 @@ def command(ctx: click.Context, /, fail_over_budget: bool, is_csv: bool, is_json
     if options["reprice"] or options["refresh_prices"]:
         _price_again(is_json, is_fetched=options["refresh_prices"])
         return
-    with open_soon() as (store, config):
+    with open_store() as (store, config):
         chosen = _chosen(store, options, now, zone)
-        spent = _spent(store, config, now, zone) if config else []
+        spent = budgets(store, config.budget, now, zone)
         if given:
             _tell(ctx, store, chosen, options, is_json)
         else:
@@ -95,12 +99,6 @@ def command(ctx: click.Context, /, fail_over_budget: bool, is_csv: bool, is_json
         warn(f"{'today' if one.name == 'day' else f'{one_line(one.name)} today'}: ${one.usd:,.2f} of a budget of ${one.limit:,.2f}")
     if over and fail_over_budget:
         ctx.exit(OVER_BUDGET)
-
-
-def _spent(store: Store, config: Config, now: datetime, zone: usage.Zone) -> list[Spent]:
-    from ..usage.budget import budgets
-
-    return budgets(store, config.budget, now, zone)
 
 
 def _zone(name: str | None) -> usage.Zone:
@@ -132,15 +130,9 @@ def _chosen(store: Store, options: dict[str, Any], now: datetime, zone: usage.Zo
         cwd=_folder(project) if is_folder else None,
         branch=options["branch"],
         machine=options["machine"],
-        session=_resolved(store, options["session"]) if options["session"] else None,
+        session=query.resolve(store, options["session"]) if options["session"] else None,
         is_subagent=None if options["subagents"] is None else options["subagents"] == "only",
     )
-
-
-def _resolved(store: Store, name: str) -> str:
-    from ..query import resolve
-
-    return resolve(store, name)
 
 
 def _report(
@@ -153,8 +145,6 @@ def _report(
     is_csv: bool,
     is_json: bool,
 ) -> None:
-    from . import _usage
-
     by, limit = options["by"], options["limit"]
     made = usage.report(store, by, chosen, zone=zone, order=options["sort"])
     is_in_time = by in SHOWN and options["sort"] in (None, "key")
@@ -163,8 +153,6 @@ def _report(
     if is_json:
         write_json(_usage.as_data(store, made, rows, chosen, spent))
     elif is_csv:
-        from ..usage.table import write_csv
-
         write_csv(by, rows, sys.stdout)
     elif made.rows:
         page(_usage.as_table(store, made, rows, zone), pager=is_paged(ctx))
@@ -180,8 +168,6 @@ def _report(
 
 def _explain_nothing(store: Store) -> None:
     """As with `ls`: nothing is an answer, unless there is nothing at all."""
-    from .. import query
-
     if query.is_empty(store):
         raise NotFound(query.EMPTY)
     if store.call_times() is None:
@@ -192,28 +178,18 @@ def _explain_nothing(store: Store) -> None:
 
 def _tell(ctx: click.Context, store: Store, chosen: CallFilter, options: dict[str, Any], is_json: bool) -> None:
     """What is no table of sums."""
-    from . import _usage
-
     if options["explain"]:
         _explain(ctx, store, options["explain"], options["limit"], is_json)
     elif options["check"]:
-        from ..usage.explain import check
-
         checked = check(store, chosen)
         write_json(_usage.check_data(checked), "--check") if is_json else page(_usage.check_lines(checked), pager=is_paged(ctx))
     else:
-        from ..usage.waste import wasted
-
         found = wasted(store, chosen)
         write_json(_usage.wasted_data(found), "--wasted") if is_json else page(_usage.wasted_lines(found), pager=is_paged(ctx))
 
 
 def _explain(ctx: click.Context, store: Store, name: str, limit: int | None, is_json: bool) -> None:
-    from .. import config
-    from ..usage.explain import explain
-    from . import _usage
-
-    uid = _resolved(store, name)
+    uid = query.resolve(store, name)
     made = explain(store, config.load(), uid, limit or EXPLAINED)
     if is_json:
         write_json(_usage.explanation_data(uid, made), "--explain")
@@ -225,9 +201,6 @@ def _explain(ctx: click.Context, store: Store, name: str, limit: int | None, is_
 
 def _price_again(is_json: bool, *, is_fetched: bool) -> None:
     """All that was not invoiced, or what a list that is fetched first may know better."""
-    from .. import billing, config
-    from ..store import open_store as open_for_writing
-
     setting = config.load()
     open_for_reading(setting.store).close()  # Says what to do when there is none; opening it for writing would make one.
     told: dict[str, Any] = _refresh(setting) if is_fetched else {}
@@ -244,9 +217,6 @@ def _price_again(is_json: bool, *, is_fetched: bool) -> None:
 
 
 def _refresh(setting: Config) -> dict[str, Any]:
-    from .._price_file import ADDRESS
-    from ..prices import fetch, providers_of, table_of
-
     is_new = fetch(setting.home, os.environ.get(ADDRESS))
     table = table_of(setting.home)
     return {"table": table.version, "models": sum(len(provider.models) for provider in providers_of(table)), "is_new": is_new}
@@ -254,13 +224,11 @@ def _refresh(setting: Config) -> dict[str, Any]:
 
 # ── a line for prompts ───────────────────────────────────────────────────────────────────────────────────────────────
 def _statusline(now: datetime, zone: usage.Zone) -> None:
-    from . import _usage
-
     told = _told_on_stdin()
     cwd = told.get("cwd")
     folder = _folder(_project_folder(cwd if isinstance(cwd, str) and os.path.isabs(cwd) else _here()))
     try:
-        with open_soon() as (store, _):
+        with open_store() as (store, _):
             session = _session_here(store, told.get("session_id"), folder, zone.midnight(zone.today(now)))
             echo(_usage.status_line(usage.status(store, now, zone, folder=folder, session=session), now))
     except StoreError:  # A prompt is no place for complaints; every other command says what is wrong.
@@ -269,16 +237,12 @@ def _statusline(now: datetime, zone: usage.Zone) -> None:
 
 def _told_on_stdin() -> dict[str, Any]:
     """What an agent tells its status line: JSON with `session_id` and `cwd`. Never waits: a prompt's stdin may stay open for ever."""
-    import select
-
     try:
         if sys.stdin is None or sys.stdin.isatty() or not select.select([sys.stdin], [], [], 0.01)[0]:
             return {}
         data = os.read(sys.stdin.fileno(), 1 << 20)
         if not data:
             return {}
-        import json
-
         told = json.loads(data)
     except (OSError, ValueError, TypeError, RecursionError):  # Windows selects sockets alone; an agent may say anything.
         return {}

@@ -1,6 +1,7 @@
-"""What git and its servers report of what was made: commits by name and subject, pull requests by address.
+"""What git and its servers report: commits by name and subject, pull requests by address.
 
-Only what is reported counts, and only to a command that makes such things: a log that was looked at names commits of others.
+Only what is reported counts, and only as the output of a command that makes such things: the log of
+a repository names the commits of others.
 """
 
 from __future__ import annotations
@@ -9,73 +10,83 @@ import re
 from collections.abc import Callable
 from functools import lru_cache
 
-MAKERS = frozenset({"commit", "cherry-pick", "revert"})
-TELLERS = MAKERS | {"rebase", "merge"}  # These go on after a conflict by a commit, and else only name those of others.
+COMMITTING = frozenset({"commit", "cherry-pick", "revert"})
+# These continue after a conflict by a commit, and else only name those of others.
+REPORTING = COMMITTING | {"rebase", "merge"}
 
-NAME = re.compile(r"\b[0-9a-f]{7,40}\b(?!\.\.)")
-"""Of a commit. Of `old..new`, which a push prints, the new one."""
-MOST_LINES = 200
-_DECORATION = re.compile(r"^\([^)]*\) ")  # What git adds: `(HEAD -> main)`.
-# What may not stand in front of it is asked after it, in these: so a search goes from word to word.
-_NAMED = re.compile(r"([0-9a-f](?<!\w.)[0-9a-f]{6,39})\b(?!\.\.)(.*)")
-"""The first name of each line, and what follows it."""
+COMMIT_NAME = re.compile(r"\b[0-9a-f]{7,40}\b(?!\.\.)")
+"""The name of a commit. Of `old..new`, which a push prints, the new one."""
+MAX_LINES = 200
+_DECORATION = re.compile(r"^\([^)]*\) ")  # Added by git: `(HEAD -> main)`.
+# Lookbehinds stand after the word in these patterns, so that a search goes from word to word.
+_FIRST_NAME = re.compile(r"([0-9a-f](?<!\w.)[0-9a-f]{6,39})\b(?!\.\.)(.*)")
+"""The first commit name of each line, and what follows it."""
 _COMMANDS = re.compile(r"git(?<!\wgit)\s+([^\n;&|]{1,400})")
 _REPORT = re.compile(r"\n\[[^\]\n]* ([0-9a-f]{4,40})\] ([^\n]*)")
-_REQUEST = re.compile(r"https?://[^\s\"'<>)\]]{3,200}/(?:pull|pulls|merge_requests|pull-requests)/\d{1,9}\b")
-_MAKES_REQUEST = re.compile(
+_PULL_REQUEST = re.compile(r"https?://[^\s\"'<>)\]]{3,200}/(?:pull|pulls|merge_requests|pull-requests)/\d{1,9}\b")
+_OPENS_PULL_REQUEST = re.compile(
     r"(?:gh(?<!\wgh)\s+pr\s+create|glab(?<!\wglab)\s+mr\s+create|hub(?<!\whub)\s+pull-request|tea(?<!\wtea)\s+pr\s+create)\b"
     r"|create_(?:pull|merge)_request"
 )
 
 
 @lru_cache(maxsize=16)
-def verbs(command: str) -> frozenset[str]:
-    """What git is told to do by a shell command. Of the same one it is asked two or three times."""
-    return frozenset({_verb(found[1].split()) for found in _COMMANDS.finditer(command)})
+def git_verbs(command: str) -> frozenset[str]:
+    """Return the git subcommands of a shell command."""
+    return frozenset({_verb(match[1].split()) for match in _COMMANDS.finditer(command)})
 
 
-def may_tell(command: str) -> bool:
-    """Asked of every command: a word that is not there is found out a hundred times as fast as what git is told."""
+def may_commit(command: str) -> bool:
+    """Return False for a command that cannot report commits.
+
+    This fast check rules out most commands.
+    """
     return "git" in command and (
         "commit" in command or "merge" in command or "rebase" in command or "revert" in command or "cherry-pick" in command
     )
 
 
-def reported(command: str, output: Callable[[], str]) -> list[tuple[str, str]]:
-    """The commits that git says it made, `[main 1a2b3c4] Subject`: (name, subject). The output is asked for when it matters."""
-    if not may_tell(command) or not verbs(command) & TELLERS:
+def find_reported_commits(command: str, output: Callable[[], str]) -> list[tuple[str, str]]:
+    """Return (name, subject) of the commits that git says it made, as in `[main 1a2b3c4] Subject`.
+
+    The output is only fetched for a command that may report commits.
+    """
+    if not may_commit(command) or not git_verbs(command) & REPORTING:
         return []
     return [(name, subject.strip()) for name, subject in _REPORT.findall(f"\n{output()}")]
 
 
-def told(command: str, output: str) -> list[tuple[str, str]]:
-    """Of a command that makes commits quietly: those that it prints afterwards, `1a2b3c4 Subject`, with the subject that it gave them."""
-    if not verbs(command) & MAKERS:
+def find_printed_commits(command: str, output: str) -> list[tuple[str, str]]:
+    """Return (name, subject) of the commits that a quiet command prints afterwards.
+
+    They look like `1a2b3c4 Subject`, and count if the command itself contains their subject.
+    """
+    if not git_verbs(command) & COMMITTING:
         return []
-    named = _NAMED.findall("\n".join(output.splitlines()[:MOST_LINES]))
-    found = [(name, _DECORATION.sub("", rest.strip(), count=1)) for name, rest in named]
-    return [(name, subject) for name, subject in found if subject and _gives(command, subject)]
+    lines = _FIRST_NAME.findall("\n".join(output.splitlines()[:MAX_LINES]))
+    commits = [(name, _DECORATION.sub("", rest.strip(), count=1)) for name, rest in lines]
+    return [(name, subject) for name, subject in commits if subject and _has_subject(command, subject)]
 
 
-def _gives(command: str, subject: str) -> bool:
-    """Whether the command has this as a line, or between quotes."""
-    # Nearly none is there at all, which is found out without a pattern of its own for each.
+def _has_subject(command: str, subject: str) -> bool:
+    """Return True if the command has this as a line, or between quotes."""
+    # The fast check first, because a pattern of its own for each subject is slow.
     return subject in command and re.search(rf"(?:^|[\"'\n]){re.escape(subject)}(?:$|[\"'\n])", command) is not None
 
 
-def requested(output: str) -> str | None:
-    """The address of the pull request that was opened, in what the command that opens one printed."""
-    found = _REQUEST.search(output)
-    return found[0] if found else None
+def find_pull_request(output: str) -> str | None:
+    """Return the address of the pull request in the output of the command that opened it."""
+    match = _PULL_REQUEST.search(output)
+    return match[0] if match else None
 
 
-def requests(called: str) -> bool:
-    """Whether a command, or a tool of this name, opens a pull request."""
-    return ("create" in called or "pull-request" in called) and _MAKES_REQUEST.search(called) is not None
+def opens_pull_request(called: str) -> bool:
+    """Return True if a command, or a tool of this name, opens a pull request."""
+    return ("create" in called or "pull-request" in called) and _OPENS_PULL_REQUEST.search(called) is not None
 
 
 def _verb(words: list[str]) -> str:
-    """What git is told to do by these words: its options may stand in front."""
+    """Return the git subcommand. Options may stand before it."""
     at = 0
     while at < len(words) and words[at].startswith("-"):
         at += 2 if words[at] in ("-C", "-c") else 1

@@ -1,7 +1,7 @@
-"""What led nowhere in a session: lines that were abandoned, attempts that failed, attempts that repeat one that failed.
+"""What led nowhere in a session: abandoned lines, failed attempts, and repeated failures.
 
-Pure. Told by events and not by API calls, because which calls count for a session depends on what is read later: `store.charging` finds
-them.
+Pure. The result names events and not API calls, because which calls count for a session depends on
+what is read later. `store.charging` finds the calls.
 """
 
 from __future__ import annotations
@@ -13,65 +13,71 @@ from operator import attrgetter
 from .. import timeline
 from ..model import CALL_KINDS, SessionEvent
 
-MOST = 10_000
-"""Of each kind. A session of a month has some hundreds; without a bound a strange transcript could make a digest as long as itself."""
-_SAID = CALL_KINDS | {"thinking", "assistant_msg"}
-"""What a model makes in one call, one block after the other."""
-_GAP = 1000
-"""Numbers between two blocks of one answer are fewer: what lies further apart is from another source."""
+MAX_PER_KIND = 10_000
+"""Without a bound a strange transcript could make a digest as long as itself."""
+_MODEL_BLOCKS = CALL_KINDS | {"thinking", "assistant_msg"}
+"""The kinds of blocks that a model makes in one API call."""
+_MAX_GAP = 1000
+"""Two blocks of one answer are closer in seq; blocks further apart come from different sources."""
 
 
 def dead_ends(events: Iterable[SessionEvent], retries: int) -> dict[str, tuple[int, ...]]:
-    """By why, as `Digest.dead_ends` has them; `retries` are as many as the session counts."""
+    """Return the dead ends by reason, as in `Digest.dead_ends`.
+
+    `retries` is the session's own count.
+    """
     ordered = timeline.in_order(events)
-    attempts = {"retries": timeline.repeats(ordered) if retries else [], "failed": _failed(ordered)}
-    runs = _runs_of(sorted({seq for seqs in attempts.values() for seq in seqs}), ordered)
-    found = {"abandoned": _stretches(ordered)}
-    found |= {name: [number for seq in seqs if seq in runs for number in (seq, *runs[seq])] for name, seqs in attempts.items()}
-    return {name: tuple(numbers[: 3 * MOST]) for name, numbers in found.items() if numbers}
+    attempts = {"retries": timeline.repeats(ordered) if retries else [], "failed": _failed_calls(ordered)}
+    runs = _find_runs(sorted({seq for seqs in attempts.values() for seq in seqs}), ordered)
+    triples = {"abandoned": _abandoned_stretches(ordered)}
+    triples |= {name: [number for seq in seqs if seq in runs for number in (seq, *runs[seq])] for name, seqs in attempts.items()}
+    return {name: tuple(numbers[: 3 * MAX_PER_KIND]) for name, numbers in triples.items() if numbers}
 
 
-def joined(before: Mapping[str, tuple[int, ...]], after: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
-    """Of events that have left, and of those that came since."""
-    return {name: (before.get(name, ()) + after.get(name, ()))[: 3 * MOST] for name in {**before, **after}}
+def join_dead_ends(before: Mapping[str, tuple[int, ...]], after: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
+    """Return the dead ends of events that have left together with those of later events."""
+    return {name: (before.get(name, ()) + after.get(name, ()))[: 3 * MAX_PER_KIND] for name in {**before, **after}}
 
 
-def _failed(ordered: timeline.Ordered) -> list[int]:
-    """The calls whose result is a failure. Only what has a call id in common with one can be such a call: one event in a hundred."""
-    wrong = {event.call_id for event in ordered.failures} - {None}
-    if not wrong:
+def _failed_calls(ordered: timeline.OrderedEvents) -> list[int]:
+    """Return the calls whose result is a failure."""
+    call_ids = {event.call_id for event in ordered.failures} - {None}
+    if not call_ids:
         return []
-    found = timeline.pairs(timeline.Ordered([event for event in ordered if event.call_id in wrong]))
-    return [pair.call.seq for pair in found if pair.failed and pair.call is not None]
+    # Only these few events need to be paired.
+    pairs = timeline.pairs(timeline.OrderedEvents([event for event in ordered if event.call_id in call_ids]))
+    return [pair.call.seq for pair in pairs if pair.failed and pair.call is not None]
 
 
-def _stretches(ordered: Sequence[SessionEvent]) -> list[int]:
-    """Events in a row that no line that went on has: (first, first, last) of each."""
-    left = {event.seq for line in timeline.abandoned(ordered) for event in line}
-    found: list[int] = []
-    was_left = False
-    for event in ordered if left else ():
-        is_left = event.seq in left
-        if is_left and was_left:
-            found[-1] = event.seq
-        elif is_left:
-            found += [event.seq] * 3
-        was_left = is_left
-    return found
+def _abandoned_stretches(ordered: Sequence[SessionEvent]) -> list[int]:
+    """Return (first, first, last) of each run of consecutive events that were all abandoned."""
+    abandoned = {event.seq for line in timeline.abandoned(ordered) for event in line}
+    stretches: list[int] = []
+    was_abandoned = False
+    for event in ordered if abandoned else ():
+        is_abandoned = event.seq in abandoned
+        if is_abandoned and was_abandoned:
+            stretches[-1] = event.seq
+        elif is_abandoned:
+            stretches += [event.seq] * 3
+        was_abandoned = is_abandoned
+    return stretches
 
 
-def _runs_of(seqs: Iterable[int], ordered: Sequence[SessionEvent]) -> dict[int, tuple[int, int]]:
-    """For each of these, in their order, the first and the last of the blocks that a model made without hearing anything in between.
-    Few are asked for, so the way goes from each of them to both sides, and over no block twice."""
+def _find_runs(seqs: Iterable[int], ordered: Sequence[SessionEvent]) -> dict[int, tuple[int, int]]:
+    """Return for each of these events the first and the last block of the same answer.
+
+    `seqs` must be sorted. The search goes from each event to both sides, and over no block twice.
+    """
     runs: dict[int, tuple[int, int]] = {}
     end, run = -1, (-1, -1)
     for seq in seqs:
         at = bisect_left(ordered, seq, key=_seq)
-        if at > end and ordered[at].kind in _SAID:
+        if at > end and ordered[at].kind in _MODEL_BLOCKS:
             start = end = at
-            while start and _follows(ordered[start - 1], ordered[start]):
+            while start and _is_same_answer(ordered[start - 1], ordered[start]):
                 start -= 1
-            while end + 1 < len(ordered) and _follows(ordered[end], ordered[end + 1]):
+            while end + 1 < len(ordered) and _is_same_answer(ordered[end], ordered[end + 1]):
                 end += 1
             run = ordered[start].seq, ordered[end].seq
         if at <= end:
@@ -79,9 +85,9 @@ def _runs_of(seqs: Iterable[int], ordered: Sequence[SessionEvent]) -> dict[int, 
     return runs
 
 
-def _follows(one: SessionEvent, other: SessionEvent) -> bool:
-    """Whether two events, of which one is said by a model, are of one answer."""
-    return one.kind in _SAID and other.kind in _SAID and other.seq - one.seq < _GAP
+def _is_same_answer(one: SessionEvent, other: SessionEvent) -> bool:
+    """Return True if two neighbouring events are blocks of one answer of the model."""
+    return one.kind in _MODEL_BLOCKS and other.kind in _MODEL_BLOCKS and other.seq - one.seq < _MAX_GAP
 
 
 _seq = attrgetter("seq")

@@ -1,7 +1,8 @@
-"""What went wrong in a session: every error once, with its fingerprint, a sample, how often it was seen and where.
+"""What went wrong in a session: every error once, with its fingerprint and its occurrences.
 
-Pure functions over events and their bodies as the store has them, that is without secrets. `_attempts` decides what is an error,
-`_lines` which line of it matters, `_mask` what of the line is left out; `families` brings near fingerprints together.
+Pure functions over events and their bodies as the store has them, that is without secrets.
+`attempts` decides what is an error, `error_lines` which line of it matters, `templates` what of the
+line is masked; `families` brings similar fingerprints together.
 """
 
 from __future__ import annotations
@@ -9,50 +10,51 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from ..model import SessionEvent, shorten
-from . import ErrorSeen, Signature
-from ._attempts import Attempt, attempts_of
-from ._json import line_of_json
-from ._lines import find, plain
-from ._signature import sign
+from . import ErrorSummary, Signature
+from .attempts import Attempt, find_attempts
+from .error_lines import find_error_line, pick_plain_line
+from .json_errors import find_json_error
+from .signatures import build_signature
 
-MOST_SEQS = 20
+MAX_SEQS = 20
 
 
-def errors(events: Iterable[SessionEvent], bodies: Mapping[int, str]) -> list[ErrorSeen]:
-    """The errors of a timeline, in the order in which they were first seen."""
-    return errors_in(attempts_of(events, bodies))
+def errors(events: Iterable[SessionEvent], bodies: Mapping[int, str]) -> list[ErrorSummary]:
+    """Return the errors of a timeline, in the order of their first occurrence."""
+    return summarize_errors(find_attempts(events, bodies))
 
 
 def signature(text: str) -> Signature | None:
-    """Which error a text tells of, as it was pasted or printed; None for a text without a word."""
-    line = line_of_json(text) or find(text) or plain(text, from_end=False)
-    return sign(line) if line is not None else None
+    """Return the signature of an error in a pasted or printed text; None if it has no word."""
+    line = find_json_error(text) or find_error_line(text) or pick_plain_line(text, from_end=False)
+    return build_signature(line) if line is not None else None
 
 
 def signature_of_line(line: str) -> Signature | None:
-    """Which error a line of a log tells of; None when it tells of none."""
-    found = find(line)
-    return sign(found) if found is not None else None
+    """Return the signature of an error in a line of a log; None if it holds no error."""
+    error_line = find_error_line(line)
+    return build_signature(error_line) if error_line is not None else None
 
 
-def errors_in(attempts: Iterable[Attempt]) -> list[ErrorSeen]:
-    seen: dict[str, list[Attempt]] = {}
+def summarize_errors(attempts: Iterable[Attempt]) -> list[ErrorSummary]:
+    """Return one summary for each fingerprint among the attempts."""
+    by_fingerprint: dict[str, list[Attempt]] = {}
     for attempt in attempts:
         if attempt.signature is not None:
-            seen.setdefault(attempt.signature.fingerprint, []).append(attempt)
-    return [_error(of_one) for of_one in seen.values()]
+            by_fingerprint.setdefault(attempt.signature.fingerprint, []).append(attempt)
+    return [_summarize(group) for group in by_fingerprint.values()]
 
 
-def _error(attempts: list[Attempt]) -> ErrorSeen:
+def _summarize(attempts: list[Attempt]) -> ErrorSummary:
     first = attempts[0]
     assert first.signature is not None
     seqs = tuple(attempt.end_seq for attempt in attempts)
     event = first.call or first.result
     called = first.text if first.action == "shell" else next(iter(event.files), "") if event and event.files else ""
-    return ErrorSeen(
+    return ErrorSummary(
         signature=first.signature,
         count=len(attempts),
-        seqs=seqs if len(seqs) <= MOST_SEQS else (*seqs[: MOST_SEQS - 1], seqs[-1]),
+        seqs=seqs if len(seqs) <= MAX_SEQS else (*seqs[: MAX_SEQS - 1], seqs[-1]),
         tool=event.tool if event else None,
         action=first.action,
         command=shorten(" ".join(called[:1000].split())) or None,

@@ -1,7 +1,8 @@
-"""Fingerprints that are near to each other, brought together: the second stage, for lists and for questions, never for identity.
+"""Families of similar fingerprints: a second stage, for lists and questions, never for identity.
 
-A fingerprint is exact and for good. Which family it is in depends on what else has been seen, so families are made anew from the
-distinct templates whenever they are wanted. The order of these makes no difference, and errors of different names never meet.
+A fingerprint is exact and permanent. Its family depends on which other errors there are, so
+families are computed from the distinct templates whenever they are needed. The order of the
+templates makes no difference, and errors of different names never share a family.
 """
 
 from __future__ import annotations
@@ -11,38 +12,42 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from . import Signature
-from ._mask import PLACEHOLDER, key_of
+from .templates import PLACEHOLDER, build_key
 
-ENOUGH = 4
-"""So many values of one word, all else being equal, make it a variable; right after `=`, or beside one that is known as such, 2 do."""
-ALIKE = 0.8
-"""Share of equal words that makes two templates one."""
-FEWEST_WORDS = 2
-"""Words that must stay in common, or anything could be merged with anything."""
-MOST_ROUNDS = 6
+MIN_VALUES = 4
+"""The number of values of one word, all else being equal, that make it a variable. Right after `=`,
+or where a variable is known already, 2 suffice."""
+MIN_LIKENESS = 0.8
+"""The share of equal words from which two templates are merged."""
+MIN_WORDS = 2
+"""Words that must stay in common. Without it anything could be merged with anything."""
+MAX_ROUNDS = 6
 
 _Form = tuple[str, ...]
 
 
 def families(signatures: Iterable[Signature]) -> dict[str, str]:
-    """For each fingerprint the template of its family, in which `<*>` stands for what differs between the members."""
+    """Return for each fingerprint the template of its family.
+
+    `<*>` stands for what differs between the members.
+    """
     by_name: dict[str, dict[str, _Form]] = defaultdict(dict)
     for signature in signatures:
-        by_name[signature.name][signature.fingerprint] = words_of(key_of(signature.template))
-    found: dict[str, str] = {}
+        by_name[signature.name][signature.fingerprint] = words_of(build_key(signature.template))
+    templates_of: dict[str, str] = {}
     for forms in by_name.values():
         family_of = group(set(forms.values()))
-        found.update((fingerprint, _text(family_of[form])) for fingerprint, form in forms.items())
-    return found
+        templates_of.update((fingerprint, _text(family_of[form])) for fingerprint, form in forms.items())
+    return templates_of
 
 
-def telling_words(template: str) -> frozenset[str]:
-    """The words of a template that say which error it is: no marks, and nothing that changes from time to time."""
-    return frozenset(word.lower() for word in words_of(key_of(template)) if _is_word(word) and _is_constant(word))
+def identifying_words(template: str) -> frozenset[str]:
+    """Return the words of a template that identify the error, without what varies."""
+    return frozenset(word.lower() for word in words_of(build_key(template)) if _is_word(word) and _is_constant(word))
 
 
 def words_of(text: str) -> _Form:
-    """Words and the marks between them; blanks stand for themselves, so that the text can be put together again."""
+    """Return the words, the punctuation and the blanks of a text. Joined they give the text again."""
     return tuple(_WORDS.findall(text))
 
 
@@ -54,9 +59,12 @@ def _text(form: _Form) -> str:
 
 
 def group(forms: set[_Form]) -> dict[_Form, _Form]:
-    """Which form each becomes. The same for any order of the forms, and for forms that have been grouped before."""
+    """Return the form that each becomes.
+
+    The result is the same for any order of the forms, and for forms that are grouped already.
+    """
     now = {form: form for form in forms}
-    for _ in range(MOST_ROUNDS):
+    for _ in range(MAX_ROUNDS):
         step = _leave_one_out(set(now.values()))
         if not any(before != after for before, after in step.items()):
             break
@@ -66,7 +74,7 @@ def group(forms: set[_Form]) -> dict[_Form, _Form]:
 
 
 def _leave_one_out(forms: set[_Form]) -> dict[_Form, _Form]:
-    """A word becomes a variable where enough forms differ in it alone."""
+    """Turn a word into a variable where enough forms differ in it alone."""
     values: dict[tuple[int, _Form], set[str]] = defaultdict(set)
     for form in forms:
         for n, word in enumerate(form):
@@ -79,9 +87,9 @@ def _leave_one_out(forms: set[_Form]) -> dict[_Form, _Form]:
         for n, word in enumerate(form):
             if n == 0 or not _is_word(word) or word == PLACEHOLDER:
                 continue
-            seen = values[n, (*form[:n], "", *form[n + 1 :])]
-            needed = 2 if PLACEHOLDER in seen or _follows_equals(form, n) else ENOUGH
-            if len(seen) >= needed and constant > FEWEST_WORDS:
+            variants = values[n, (*form[:n], "", *form[n + 1 :])]
+            needed = 2 if PLACEHOLDER in variants or _follows_equals(form, n) else MIN_VALUES
+            if len(variants) >= needed and constant > MIN_WORDS:
                 new[n] = PLACEHOLDER
                 constant -= 1
         result[form] = tuple(new)
@@ -89,7 +97,10 @@ def _leave_one_out(forms: set[_Form]) -> dict[_Form, _Form]:
 
 
 def _merge_alike(forms: set[_Form]) -> dict[_Form, _Form]:
-    """Forms of the same length and beginning that differ in few words, in sorted order so that it does not matter how they came."""
+    """Merge forms of the same length and beginning that differ in few words.
+
+    Sorted, so that the order of input does not matter.
+    """
     clusters: dict[tuple[int, str], list[list[_Form]]] = defaultdict(list)
     templates: dict[tuple[int, str], list[_Form]] = defaultdict(list)
     for form in sorted(forms):
@@ -99,9 +110,9 @@ def _merge_alike(forms: set[_Form]) -> dict[_Form, _Form]:
             likeness = _likeness(form, template)
             if likeness > best:
                 best, at = likeness, n
-        if at >= 0 and best >= ALIKE:
+        if at >= 0 and best >= MIN_LIKENESS:
             merged = tuple(a if a == b else PLACEHOLDER for a, b in zip(form, templates[key][at], strict=True))
-            if sum(map(_is_constant, merged)) >= FEWEST_WORDS:
+            if sum(map(_is_constant, merged)) >= MIN_WORDS:
                 templates[key][at] = merged
                 clusters[key][at].append(form)
                 continue
@@ -111,7 +122,7 @@ def _merge_alike(forms: set[_Form]) -> dict[_Form, _Form]:
 
 
 def _likeness(form: _Form, template: _Form) -> float:
-    """The share of words that are equal. Marks do not count, and must all be equal."""
+    """Return the share of equal words. Punctuation does not count, and must be equal."""
     same = words = 0
     for a, b in zip(form, template, strict=True):
         if _is_word(a) != _is_word(b) or (not _is_word(a) and a != b):

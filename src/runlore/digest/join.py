@@ -1,84 +1,54 @@
-"""Two digests of one session as one: what was known of events that have left for good, and what happened since.
+"""One digest from two: of events that have left for good, and of the events since.
 
-Pure. Nothing of the first is lost but to the bounds that every digest has. What no rule can see any more is a fix that lies on both sides:
-an error of before that went away since is one that stayed.
+Pure. Nothing of the first is lost except to the bounds that every digest has. What no rule can find
+any more is a fix across both: an error of the first digest that went away later counts as one that
+stayed.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
-from typing import TypeVar, get_args
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar, get_args
 
 import msgspec
 
-from .._findings import ErrorSeen, Fix, Ran, Told, Took
-from ..model import Digest, Session
+from ..model import CommandRun, Digest, ErrorSummary, Fix, RequestedLesson, Session, SlowCommand, TestRun
 from ..store.charging import dead_ends_of
 from . import Level, Quality
-from ._told import MOST_TOLD
-from .dead_ends import joined
+from .dead_ends import join_dead_ends
+from .requested_lessons import MAX_LESSONS
 from .session import (
-    MOST_COMMANDS,
-    MOST_ERRORS,
-    MOST_FILES,
-    MOST_MOMENTS,
-    MOST_NAMES,
-    MOST_SLOW,
-    MOST_TESTS,
-    by_use,
-    cited,
-    cited_besides,
-    most_notable,
-    weight,
+    MAX_COMMANDS,
+    MAX_FILES,
+    MAX_MOMENTS,
+    MAX_NAMES,
+    MAX_SLOW,
+    MAX_TESTS,
+    Bounded,
+    cited_lines,
+    keep_weightiest,
+    other_citations,
+    rank_commands,
 )
 
 _LEVELS: tuple[str, ...] = get_args(Level)
 _QUALITIES: tuple[Quality, ...] = ("subagent", "real", "automated", "one_shot", "trivial")
-"""What a session is of which one part is this and another that: the first."""
+"""Of the qualities of two parts the first in this order is the quality of the whole."""
 
 T = TypeVar("T")
 
 
 def join(before: Digest, after: Digest, session: Session) -> Digest:
-    """The digest of a session: `before` is what was known of it, `after` that of the events that it did not know."""
-    cut = Counter(before.cut) + Counter(after.cut)
-
-    def most(name: str, items: Iterable[T], limit: int) -> tuple[T, ...]:
-        kept = tuple(items)
-        if len(kept) > limit:
-            cut[name] += len(kept) - limit
-        return kept[:limit]
-
-    def both(name: str, limit: int) -> tuple[T, ...]:
-        """Of a list, without what is in both."""
-        return most(name, dict.fromkeys((*getattr(before, name), *getattr(after, name))), limit)
-
-    def counted(name: str, limit: int = MOST_NAMES) -> dict[str, int]:
-        counts = Counter(getattr(before, name)) + Counter(getattr(after, name))
-        return dict(most(name, by_use(counts), limit))
-
-    answers = _merged(before.fixes, after.fixes, lambda fix: fix.fingerprint, _surest)
-    every = {fix.fingerprint: fix for fix in answers}
-    errors = _merged(before.errors, after.errors, lambda error: error.signature.fingerprint, _again)
-    if len(errors) > MOST_ERRORS:
-        cut["errors"] += len(errors) - MOST_ERRORS
-        errors = sorted(errors, key=lambda error: weight(error, every), reverse=True)[:MOST_ERRORS]
-    errors.sort(key=lambda error: error.first_seq)
-    fixes = tuple(fix for error in errors if (fix := every.get(error.signature.fingerprint)) is not None)
-    tests = (*before.tests, *after.tests)
-    if len(tests) > MOST_TESTS:
-        cut["tests"] += len(tests) - MOST_TESTS
-        tests = (tests[0], *tests[1 - MOST_TESTS :])
-    ran = _merged(before.commands, after.commands, lambda run: run.command, _run_again)
-    took = _merged(before.slow, after.slow, lambda took: took.command, _took_again)
-    commands = most("commands", most_notable(ran), MOST_COMMANDS)
-    slow = most("slow", sorted(took, key=lambda one: -one.seconds), MOST_SLOW)
-    ended = _surer(before, after)
-    if ended.outcome == "success" and tests and (tests[-1].failed or tests[-1].is_error):
-        ended = msgspec.structs.replace(ended, outcome="unknown", outcome_confidence=0.0)
-    kept = cited(errors, fixes, cited_besides(commands, slow, ended.outcome_evidence))
+    """Return the digest of a session from two: `before` of events that left, `after` of the rest."""
+    lists = _Lists(before, after)
+    errors, fixes = lists.errors_and_fixes()
+    tests = lists.tests()
+    commands, slow = lists.commands(), lists.slow()
+    outcome = _join_outcomes(before, after, tests)
+    cited = cited_lines(errors, fixes, other_citations(commands, slow, outcome.outcome_evidence))
     start, end = session.started_at, session.ended_at
+    # Long, because each field of a digest is named here once.
     return Digest(
         session_uid=after.session_uid,
         version=after.version,
@@ -86,38 +56,38 @@ def join(before: Digest, after: Digest, session: Session) -> Digest:
         goal=before.goal or after.goal,
         goal_seq=before.goal_seq if before.goal else after.goal_seq,
         title=after.title or before.title,
-        files_read=both("files_read", MOST_FILES),
-        files_edited=both("files_edited", MOST_FILES),
-        files_created=both("files_created", MOST_FILES),
+        files_read=lists.union("files_read", MAX_FILES),
+        files_edited=lists.union("files_edited", MAX_FILES),
+        files_created=lists.union("files_created", MAX_FILES),
         commands=commands,
         tests=tests,
-        commits=both("commits", MOST_MOMENTS),
-        pull_requests=both("pull_requests", MOST_MOMENTS),
-        edits=counted("edits", MOST_FILES),
+        commits=lists.union("commits", MAX_MOMENTS),
+        pull_requests=lists.union("pull_requests", MAX_MOMENTS),
+        edits=lists.counts("edits", MAX_FILES),
         slow=slow,
-        tools=counted("tools"),
-        actions=counted("actions"),
-        kinds=counted("kinds"),
-        subagents=both("subagents", MOST_MOMENTS),
+        tools=lists.counts("tools"),
+        actions=lists.counts("actions"),
+        kinds=lists.counts("kinds"),
+        subagents=lists.union("subagents", MAX_MOMENTS),
         wall_s=round((end - start).total_seconds(), 3) if start and end else 0.0,
         active_s=after.active_s,
-        interventions=both("interventions", MOST_MOMENTS),
-        corrections=both("corrections", MOST_MOMENTS),
-        told=most("told", _merged(before.told, after.told, lambda told: told.lesson, _told_again), MOST_TOLD),
-        decisions=both("decisions", MOST_MOMENTS),
+        interventions=lists.union("interventions", MAX_MOMENTS),
+        corrections=lists.union("corrections", MAX_MOMENTS),
+        told=lists.requested_lessons(),
+        decisions=lists.union("decisions", MAX_MOMENTS),
         retries=after.retries,
         compactions=before.compactions + after.compactions,
         errors=tuple(errors),
         fixes=fixes,
-        outcome=ended.outcome,
-        outcome_level=ended.outcome_level,
-        outcome_confidence=ended.outcome_confidence,
-        outcome_evidence=ended.outcome_evidence,
-        outcome_reason=ended.outcome_reason,
-        quality=next((word for word in _QUALITIES if word in (before.quality, after.quality)), after.quality or before.quality),
-        excerpts=tuple(moment for moment in (*before.excerpts, *after.excerpts) if moment.seq in kept),
-        cut={name: count for name, count in cut.items() if count},
-        dead_ends=joined(dead_ends_of(before), after.dead_ends),
+        outcome=outcome.outcome,
+        outcome_level=outcome.outcome_level,
+        outcome_confidence=outcome.outcome_confidence,
+        outcome_evidence=outcome.outcome_evidence,
+        outcome_reason=outcome.outcome_reason,
+        quality=_join_qualities(before, after),
+        excerpts=tuple(moment for moment in (*before.excerpts, *after.excerpts) if moment.seq in cited),
+        cut=lists.bounded.cut,
+        dead_ends=join_dead_ends(dead_ends_of(before), after.dead_ends),
         secrets=before.secrets,
         secrets_at=before.secrets_at,
         touched=before.touched,
@@ -125,48 +95,100 @@ def join(before: Digest, after: Digest, session: Session) -> Digest:
     )
 
 
-def _merged(before: Iterable[T], after: Iterable[T], name: Callable[[T], str], add: Callable[[T, T], T]) -> list[T]:
-    """All of both; what has the same name in both is added up."""
-    found = {name(one): one for one in before}
-    for one in after:
-        known = found.get(name(one))
-        found[name(one)] = one if known is None else add(known, one)
-    return list(found.values())
+class _Lists:
+    """The lists of two digests, joined and cut to their limits."""
+
+    def __init__(self, before: Digest, after: Digest) -> None:
+        self.before, self.after = before, after
+        self.bounded = Bounded(Counter(before.cut) + Counter(after.cut))
+
+    def union(self, name: str, limit: int) -> tuple[Any, ...]:
+        """Return the entries of both lists, each once."""
+        return self.bounded.first(name, dict.fromkeys((*getattr(self.before, name), *getattr(self.after, name))), limit)
+
+    def counts(self, name: str, limit: int = MAX_NAMES) -> dict[str, int]:
+        return self.bounded.counts(name, Counter(getattr(self.before, name)) + Counter(getattr(self.after, name)), limit)
+
+    def errors_and_fixes(self) -> tuple[Sequence[ErrorSummary], tuple[Fix, ...]]:
+        """Return the errors by first occurrence, and their fixes."""
+        fixes = {fix.fingerprint: fix for fix in _merge(self.before.fixes, self.after.fixes, lambda fix: fix.fingerprint, _surer_fix)}
+        merged = _merge(self.before.errors, self.after.errors, lambda error: error.signature.fingerprint, _add_occurrences)
+        errors = sorted(keep_weightiest(merged, fixes, self.bounded), key=lambda error: error.first_seq)
+        return errors, tuple(fix for error in errors if (fix := fixes.get(error.signature.fingerprint)) is not None)
+
+    def tests(self) -> tuple[TestRun, ...]:
+        return self.bounded.first_and_last("tests", (*self.before.tests, *self.after.tests), MAX_TESTS)
+
+    def commands(self) -> tuple[CommandRun, ...]:
+        merged = _merge(self.before.commands, self.after.commands, lambda run: run.command, _add_runs)
+        return self.bounded.first("commands", rank_commands(merged), MAX_COMMANDS)
+
+    def slow(self) -> tuple[SlowCommand, ...]:
+        merged = _merge(self.before.slow, self.after.slow, lambda command: command.command, _add_slow_runs)
+        return self.bounded.first("slow", sorted(merged, key=lambda command: -command.seconds), MAX_SLOW)
+
+    def requested_lessons(self) -> tuple[RequestedLesson, ...]:
+        merged = _merge(self.before.told, self.after.told, lambda lesson: lesson.lesson, _add_tokens)
+        return self.bounded.first("told", merged, MAX_LESSONS)
 
 
-def _again(known: ErrorSeen, error: ErrorSeen) -> ErrorSeen:
-    """An error that came again is told as it was the first time."""
+def _merge(before: Iterable[T], after: Iterable[T], name: Callable[[T], str], add: Callable[[T, T], T]) -> list[T]:
+    """Return the entries of both. Two with the same name are added up."""
+    by_name = {name(entry): entry for entry in before}
+    for entry in after:
+        known = by_name.get(name(entry))
+        by_name[name(entry)] = entry if known is None else add(known, entry)
+    return list(by_name.values())
+
+
+def _add_occurrences(known: ErrorSummary, error: ErrorSummary) -> ErrorSummary:
+    """Return an error with later occurrences. Command and tool stay those of the first one."""
     seqs, last_at = (known.first_seq, error.last_seq), error.last_at or known.last_at
     return msgspec.structs.replace(known, count=known.count + error.count, seqs=seqs, last_at=last_at)
 
 
-def _surest(known: Fix, fix: Fix) -> Fix:
-    """As within a session: the surest answer counts, and of these the latest."""
+def _surer_fix(known: Fix, fix: Fix) -> Fix:
+    """Return the surer fix, and of two equally sure ones the later, as within a session."""
     return fix if fix.confidence >= known.confidence else known
 
 
-def _run_again(known: Ran, run: Ran) -> Ran:
+def _add_runs(known: CommandRun, run: CommandRun) -> CommandRun:
     return msgspec.structs.replace(run, count=known.count + run.count, failed=known.failed + run.failed)
 
 
-def _took_again(known: Took, took: Took) -> Took:
-    longest = max(known, took, key=lambda one: one.seconds / one.count)
-    return msgspec.structs.replace(longest, seconds=known.seconds + took.seconds, count=known.count + took.count)
+def _add_slow_runs(known: SlowCommand, command: SlowCommand) -> SlowCommand:
+    slowest = max(known, command, key=lambda one: one.seconds / one.count)
+    return msgspec.structs.replace(slowest, seconds=known.seconds + command.seconds, count=known.count + command.count)
 
 
-def _told_again(known: Told, told: Told) -> Told:
-    return msgspec.structs.replace(known, tokens=known.tokens + told.tokens)
+def _add_tokens(known: RequestedLesson, lesson: RequestedLesson) -> RequestedLesson:
+    return msgspec.structs.replace(known, tokens=known.tokens + lesson.tokens)
 
 
-def _surer(before: Digest, after: Digest) -> Digest:
-    """Which of them knows how it ended: the one with the stronger evidence, and with the same the later. So nothing is a success after
-    tests that failed before and were never run again."""
+def _join_outcomes(before: Digest, after: Digest, tests: Sequence[TestRun]) -> Digest:
+    """Return the digest whose outcome counts.
+
+    Nothing is a success while the last test run is a failed one.
+    """
+    surer = _surer_outcome(before, after)
+    if surer.outcome == "success" and tests and (tests[-1].failed or tests[-1].is_error):
+        return msgspec.structs.replace(surer, outcome="unknown", outcome_confidence=0.0)
+    return surer
+
+
+def _surer_outcome(before: Digest, after: Digest) -> Digest:
+    """Return the digest with the stronger evidence for its outcome. If equal, the later."""
     if "unknown" in (before.outcome, after.outcome):
-        is_later_silent = after.outcome == "unknown" and before.outcome != "unknown"
-        return before if is_later_silent else after
+        is_only_after_unknown = after.outcome == "unknown" and before.outcome != "unknown"
+        return before if is_only_after_unknown else after
     return before if _level(before) < _level(after) else after
 
 
 def _level(digest: Digest) -> int:
     level = digest.outcome_level
     return _LEVELS.index(level) if level in _LEVELS else len(_LEVELS)
+
+
+def _join_qualities(before: Digest, after: Digest) -> str | None:
+    known = (before.quality, after.quality)
+    return next((quality for quality in _QUALITIES if quality in known), after.quality or before.quality)

@@ -1,8 +1,9 @@
-"""How a session ended: success, fail, abandoned or unknown, from what was observed, strongest evidence first.
+"""How a session ended: success, fail, abandoned or unknown, by the strongest evidence.
 
-Pure functions over events. Each rule looks at one kind of evidence and says nothing when there is none; the first that says something
-decides. What an agent says of itself is no evidence: it is as polite when it has failed. Nothing is called a success after a run of
-tests that failed, and where the evidence is weak the answer is unknown. What a confidence is worth is measured by `bench/outcome.py`.
+Pure functions over events. Each rule looks at one kind of evidence and returns None if there is
+none; the first that returns an outcome decides. What an agent says about its own work is no
+evidence. Nothing is called a success after a run of tests that failed, and with weak evidence the
+answer is unknown. `bench/outcome.py` measures what a confidence is worth.
 """
 
 from __future__ import annotations
@@ -16,48 +17,53 @@ from .. import timeline
 from ..model import Outcome as Verdict
 from ..model import SessionEvent, is_own
 from . import Fix, Level, Outcome
-from ._attempts import Attempt, attempts_of
-from ._commands import LONGEST, carries, installs
-from ._said import asked, is_stop
-from .commits import reported
-from .fixes import fixes_in
+from .attempts import Attempt, find_attempts
+from .commits import find_reported_commits
+from .fixes import find_fixes
+from .shell_commands import MAX_CHARS, installs, only_commits
+from .statements import extract_request, is_stop
 
 LAST_FAILURES = 3
-"""So many calls that failed, one after another and at the end, mean that the agent was stuck."""
-SHORT = 25
-"""Words of a message that says thanks, or that something is wrong, and not much else."""
-MOST_EVIDENCE = 8
+"""This many failed calls in a row at the end mean that the agent was stuck."""
+MAX_VERDICT_WORDS = 25
+"""The number of words up to which a message is only thanks, or a complaint."""
+MAX_EVIDENCE = 8
 
-Judge = Callable[["_Session"], Outcome | None]
+Judge = Callable[["_Evidence"], Outcome | None]
 
 
 def outcome(events: Iterable[SessionEvent], bodies: Mapping[int, str]) -> Outcome:
-    """How a timeline ended. Lines that were rewound, inline side chains and copies of other sessions' events say nothing about that."""
+    """Return how a timeline ended.
+
+    Rewound lines, inline side chains and copies of other sessions' events do not count.
+    """
     events = timeline.in_order(events)
-    attempts = attempts_of(events, bodies)
-    return outcome_in(events, bodies, [one for one in attempts if not _is_ours(one)], fixes_in(attempts, bodies))
+    attempts = find_attempts(events, bodies)
+    return judge_outcome(events, bodies, [one for one in attempts if not _is_ours(one)], find_fixes(attempts, bodies))
 
 
-def outcome_in(
+def judge_outcome(
     events: Iterable[SessionEvent], bodies: Mapping[int, str], attempts: Sequence[Attempt], fixes: Sequence[Fix]
 ) -> Outcome:  # fmt: skip
-    """The same, for a caller that has the attempts and the fixes of these events already, without those of our own tools."""
-    session = _look(timeline.in_order(events), bodies, attempts, fixes)
-    found = next(filter(None, (judge(session) for judge in _JUDGES)), Outcome(verdict="unknown"))
-    if found.verdict == "success" and (words := _by_words(session)) is not None and words.verdict == "fail":
-        return Outcome(
-            verdict="unknown", level=found.level, evidence=(*found.evidence, *words.evidence), reason=f"{found.reason}, {words.reason}"
-        )
-    return found
+    """Return how a timeline ended, from its attempts and fixes without those of our own tools."""
+    session = _build_evidence(timeline.in_order(events), bodies, attempts, fixes)
+    outcome = next(filter(None, (judge(session) for judge in _JUDGES)), Outcome(verdict="unknown"))
+    if outcome.verdict == "success" and (words := _by_words(session)) is not None and words.verdict == "fail":
+        evidence, reason = (*outcome.evidence, *words.evidence), f"{outcome.reason}, {words.reason}"
+        return Outcome(verdict="unknown", level=outcome.level, evidence=evidence, reason=reason)
+    return outcome
 
 
-class _Session:
-    """What the rules look at, of the line that is active. Most is found from the end, and only when a rule asks for it: half the time."""
+class _Evidence:
+    """The evidence on the active line, for all rules.
+
+    Most is searched from the end, and only when a rule needs it.
+    """
 
     def __init__(self, line: list[SessionEvent], bodies: Mapping[int, str], done: list[Attempt], fixes: Sequence[Fix]) -> None:
         self.line, self.bodies, self.fixes = line, bodies, fixes
         self.done = done
-        """The attempts whose end is known. The rules ask which of them tell something."""
+        """The attempts whose end is known."""
 
     @cached_property
     def first_edit(self) -> int | None:
@@ -65,12 +71,12 @@ class _Session:
 
     @cached_property
     def last_edit(self) -> int:
-        """The seq of the end of the last change to a file; -1 when there was none."""
+        """The seq of the result of the last change to a file; -1 if there was none."""
         return next((attempt.end_seq for attempt in reversed(self.done) if _edits(attempt)), -1)
 
     @cached_property
     def shipped(self) -> Attempt | None:
-        """The last commit, push or pull request that was made after the last change."""
+        """The last commit, push or pull request after the last change."""
         for attempt in reversed(self.done):
             if attempt.end_seq <= self.last_edit:
                 return None
@@ -80,16 +86,18 @@ class _Session:
 
     @cached_property
     def tests(self) -> list[Attempt]:
-        """Runs of tests whose end is known."""
+        """The runs of tests whose end is known."""
         return [attempt for attempt in self.done if _is_test(attempt) and (attempt.failed or _has_passed(attempt))]
 
     @property
     def is_tested_badly(self) -> bool:
-        """Whether the last run of tests came to a bad end, for whatever reason: nothing is called a success after that."""
+        """True if the last run of tests failed: nothing is a success after that."""
         return bool(self.tests) and self.tests[-1].failed
 
 
-def _look(events: timeline.Ordered, bodies: Mapping[int, str], attempts: Sequence[Attempt], fixes: Sequence[Fix]) -> _Session:
+def _build_evidence(
+    events: timeline.OrderedEvents, bodies: Mapping[int, str], attempts: Sequence[Attempt], fixes: Sequence[Fix]
+) -> _Evidence:
     line = timeline.active(events)
     if events.own is not events or events.main is not events:
         is_subagent = events.main is events
@@ -98,11 +106,11 @@ def _look(events: timeline.Ordered, bodies: Mapping[int, str], attempts: Sequenc
     if len(line) < len(events):
         seqs = {event.seq for event in line}
         done = [attempt for attempt in done if attempt.end_seq in seqs]
-    return _Session(line, bodies, done, fixes)
+    return _Evidence(line, bodies, done, fixes)
 
 
-def _tells(attempt: Attempt) -> bool:
-    """Whether its end says something about the work: it was neither a question, nor about how things were before."""
+def _is_evidence(attempt: Attempt) -> bool:
+    """Return True if its end is evidence: it is no question, and not about the state before."""
     return not _is_question(attempt) and not _is_of_before(attempt)
 
 
@@ -112,14 +120,15 @@ def _is_ours(attempt: Attempt) -> bool:
 
 
 def _is_question(attempt: Attempt) -> bool:
-    """A call that fails without a word was a question, and its answer is no."""
+    """Return True for a call that failed without a message: a question with the answer no."""
     return attempt.failed and (attempt.signature is None or attempt.signature.kind == "exit")
 
 
 def _edits(attempt: Attempt) -> bool:
     if attempt.failed or attempt.action != "shell":
         return attempt.action == "edit" and not attempt.failed
-    text = attempt.shell[:LONGEST]  # Words are looked for before a pattern is, here and below: nearly every command is asked.
+    # Here and below a fast search for words comes before the pattern.
+    text = attempt.shell[:MAX_CHARS]
     return ("sed" in text or "perl" in text or "git apply" in text or "patch -p" in text) and _IN_PLACE.search(text) is not None
 
 
@@ -133,7 +142,7 @@ def _is_test(attempt: Attempt) -> bool:
 
 
 def _has_passed(attempt: Attempt) -> bool:
-    """Whether tests ran and all was well, and something says so."""
+    """Return True if tests ran and passed, and the result shows it."""
     result = attempt.result
     if result is None or attempt.failed:
         return False
@@ -143,7 +152,7 @@ def _has_passed(attempt: Attempt) -> bool:
 
 
 def _has_failures(attempt: Attempt) -> bool:
-    """Whether tests ran and failed. A runner that is not installed says nothing about the work."""
+    """Return True if tests ran and failed. A missing test runner is no evidence about the work."""
     tests = attempt.result.tests if attempt.result else None
     if tests is not None:
         return bool(tests.failed)
@@ -151,17 +160,17 @@ def _has_failures(attempt: Attempt) -> bool:
 
 
 def _is_of_before(attempt: Attempt) -> bool:
-    """Whether the changes were put aside for this run: what it tells is how things were before."""
-    if attempt.action != "shell" or "git " not in (text := attempt.shell[:LONGEST]):
+    """Return True if the changes were set aside for this run, which then shows the state before."""
+    if attempt.action != "shell" or "git " not in (text := attempt.shell[:MAX_CHARS]):
         return False
-    return ("git stash" in text or "git worktree" in text or "git checkout" in text) and _ASIDE.search(text) is not None
+    return ("git stash" in text or "git worktree" in text or "git checkout" in text) and _SETS_ASIDE.search(text) is not None
 
 
-_ASIDE = re.compile(r"\bgit (?:stash(?! (?:pop|apply|list|show|drop))|worktree add|checkout (?:HEAD|main|master|origin)\b)")
+_SETS_ASIDE = re.compile(r"\bgit (?:stash(?! (?:pop|apply|list|show|drop))|worktree add|checkout (?:HEAD|main|master|origin)\b)")
 
 
 def _shipping(attempt: Attempt, bodies: Mapping[int, str]) -> frozenset[str]:
-    """What was shipped by a command, as its output does not deny."""
+    """Return what a command shipped, unless its output denies it."""
     text = attempt.shell
     if not ("commit" in text or "push" in text or "create" in text or "merge" in text):
         return frozenset()
@@ -169,8 +178,8 @@ def _shipping(attempt: Attempt, bodies: Mapping[int, str]) -> frozenset[str]:
     if not shipped or attempt.failed:
         return frozenset()
     body = bodies.get(attempt.end_seq, "")
-    # A look at the status says that there is nothing to commit, too, once that is done.
-    is_done = shipped == {_COMMIT} and bool(reported(text, lambda: body))
+    # After a commit the status may print that there is nothing to commit.
+    is_done = shipped == {_COMMIT} and bool(find_reported_commits(text, lambda: body))
     return shipped if is_done or not _REFUSED.search(body) else frozenset()
 
 
@@ -184,25 +193,25 @@ _REFUSED = re.compile(
 # The rules.
 
 
-def _by_test(session: _Session) -> Outcome | None:
-    """The last run of tests, of what is there after the last change."""
+def _by_test(session: _Evidence) -> Outcome | None:
+    """Judge by the last run of tests after the last change."""
     runs = [run for run in session.tests if run.end_seq > session.last_edit and not _is_of_before(run)]
     runs = [run for run in runs if _has_passed(run) or _has_failures(run)]
     if not runs:
         return None
     last = runs[-1]
     if _has_passed(last):
-        return None if session.is_tested_badly else _say("success", "test", 0.6, "the last run of tests passed", last.end_seq)
+        return None if session.is_tested_badly else _build_outcome("success", "test", 0.6, "the last run of tests passed", last.end_seq)
     has_consent = (session.shipped is not None and session.shipped.end_seq > last.end_seq) or _has_last_words(session, last.end_seq)
     if has_consent or _was_known(last, session):
-        # It was looked into, and found to be of before; or the agent had its reasons. Either way it proves nothing: of 28 such sessions
-        # of a strong agent 2 had failed.
+        # The failures were known before, or the agent had its reasons. Either way they prove
+        # nothing.
         return Outcome(verdict="unknown", level="test", evidence=(last.end_seq,), reason="tests failed, as before or with consent")
-    return _say("fail", "test", 0.6, "the last run of tests failed", last.end_seq)
+    return _build_outcome("fail", "test", 0.6, "the last run of tests failed", last.end_seq)
 
 
-def _was_known(run: Attempt, session: _Session) -> bool:
-    """Whether as many tests had failed before anything was changed, or when the changes were put aside."""
+def _was_known(run: Attempt, session: _Evidence) -> bool:
+    """Return True if as many tests failed before the changes, or with the changes set aside."""
     now = run.result.tests if run.result else None
     for other in session.tests:
         before = other.result.tests if other.result else None
@@ -213,54 +222,70 @@ def _was_known(run: Attempt, session: _Session) -> bool:
     return False
 
 
-def _by_end(session: _Session) -> Outcome | None:
-    """What the program that ran the agent says at the end, when the agent itself had no more to say."""
+def _by_end(session: _Evidence) -> Outcome | None:
+    """Judge by what the program that ran the agent recorded last, after the agent's last words."""
     last = _last_but(session.line, "lifecycle")
     if last is None or not any(event.kind == "user_msg" for event in session.line):
         return None
     if last.kind == "completion" and last.is_error:
-        return _say("fail", "end", 0.9, "the run ended without a result", last.seq)
+        return _build_outcome("fail", "end", 0.9, "the run ended without a result", last.seq)
     if last.kind != "error":
         return None
     other = _last_but(session.line, "lifecycle", "error", "retry")
     if other is not None and other.kind in ("assistant_msg", "completion"):
         return None
     if _INTERRUPTS.search(last.summary or ""):
-        return _say("abandoned", "interrupted", 0.7, "it was interrupted, and nothing followed", last.seq)
-    return _say("fail", "end", 0.7, "the session ends with an error", last.seq)
+        return _build_outcome("abandoned", "interrupted", 0.7, "it was interrupted, and nothing followed", last.seq)
+    return _build_outcome("fail", "end", 0.7, "the session ends with an error", last.seq)
 
 
 def _last_but(line: list[SessionEvent], *kinds: str) -> SessionEvent | None:
     return next((event for event in reversed(line) if event.kind not in kinds), None)
 
 
-def _by_exit(session: _Session) -> Outcome | None:
-    """Calls that failed one after another, at the end; or a run that says what it said before the changes."""
-    last = list(islice(filter(_tells, reversed(session.done)), LAST_FAILURES))[::-1]
+def _by_exit(session: _Evidence) -> Outcome | None:
+    """Judge by failed calls in a row at the end, or by a run that the changes did not affect."""
+    last = list(islice(filter(_is_evidence, reversed(session.done)), LAST_FAILURES))[::-1]
     if len(last) == LAST_FAILURES and all(attempt.failed for attempt in last):
-        return _say("fail", "exit", 0.7, "the last calls failed", *(attempt.end_seq for attempt in last))
+        return _build_outcome("fail", "exit", 0.7, "the last calls failed", *(attempt.end_seq for attempt in last))
     if session.first_edit is None or session.shipped is not None:
         return None
-    latest = filter(_tells, reversed(session.done))
+    run = _last_run_after_edit(session)
+    before = _find_same_run_before(session, run) if run is not None else None
+    if run is None or before is None or not _has_other_edits(session, before, run):
+        return None
+    return _build_outcome("fail", "exit", 0.6, "the same run says what it said before the changes", before.end_seq, run.end_seq)
+
+
+def _last_run_after_edit(session: _Evidence) -> Attempt | None:
+    """Return the last run of something of the work, if it came after the last change."""
+    latest = filter(_is_evidence, reversed(session.done))
     run = next((attempt for attempt in latest if attempt.end_seq < session.last_edit or _runs(attempt)), None)
-    if run is None or run.end_seq < session.last_edit:
-        return None
-    said = session.bodies.get(run.end_seq, "").strip()
+    return None if run is None or run.end_seq < session.last_edit else run
+
+
+def _find_same_run_before(session: _Evidence, run: Attempt) -> Attempt | None:
+    """Return the first run of the same command, if it was earlier and had the same output."""
+    output = session.bodies.get(run.end_seq, "").strip()
     words = run.command.key.split()[:4]
-    before = next(
-        filter(_tells, (other for other in session.done if other is not run and _may_be(other, run, words) and _runs(other))), None
-    )
-    if before is None or before.end_seq > run.end_seq or not said or said != session.bodies.get(before.end_seq, "").strip():
+    same = (other for other in session.done if other is not run and _is_same_command(other, run, words) and _runs(other))
+    before = next(filter(_is_evidence, same), None)
+    if before is None or before.end_seq > run.end_seq or not output:
         return None
-    changes = [attempt for attempt in session.done if before.end_seq < attempt.seq < run.seq and _edits(attempt) and _tells(attempt)]
-    if not any(attempt.files.isdisjoint(run.command.files) for attempt in changes):
-        return None
-    return _say("fail", "exit", 0.6, "the same run says what it said before the changes", before.end_seq, run.end_seq)
+    return before if output == session.bodies.get(before.end_seq, "").strip() else None
 
 
-def _may_be(other: Attempt, run: Attempt, words: list[str]) -> bool:
-    """Whether two commands do the same work. Words of the one are looked for first: to understand the other takes a hundred times as
-    long."""
+def _has_other_edits(session: _Evidence, before: Attempt, run: Attempt) -> bool:
+    """Return True if between two runs a file was changed that is not an operand of the command."""
+    changes = [attempt for attempt in session.done if before.end_seq < attempt.seq < run.seq and _edits(attempt) and _is_evidence(attempt)]
+    return any(attempt.files.isdisjoint(run.command.files) for attempt in changes)
+
+
+def _is_same_command(other: Attempt, run: Attempt, words: list[str]) -> bool:
+    """Return True if two commands do the same work.
+
+    The search for words is much faster than parsing.
+    """
     for word in words:
         if word not in other.shell:
             return False
@@ -268,19 +293,24 @@ def _may_be(other: Attempt, run: Attempt, words: list[str]) -> bool:
 
 
 def _runs(attempt: Attempt) -> bool:
-    """Whether it runs something of the work: no look, no test (a suite says the same as long as it passes), nothing that hands on."""
+    """Return True if it runs something of the work.
+
+    A command that only reads or commits does not. A test does not count, because it prints the same
+    as long as it passes.
+    """
     command = attempt.command
-    is_run = attempt.action == "shell" and not command.only_looks and bool(command.key)
-    return is_run and not _is_test(attempt) and not carries(command) and not installs(command)
+    is_run = attempt.action == "shell" and not command.is_read_only and bool(command.key)
+    return is_run and not _is_test(attempt) and not only_commits(command) and not installs(command)
 
 
-def _by_shipping(session: _Session) -> Outcome | None:
+def _by_shipping(session: _Evidence) -> Outcome | None:
+    """Judge by a commit, a push or a pull request after the last change."""
     shipped = session.shipped
     if shipped is None or session.is_tested_badly:
         return None
     if _shipping(shipped, session.bodies) == {_COMMIT}:
-        return _say("success", "shipped", 0.5, "it was committed", shipped.end_seq)
-    return _say("success", "shipped", 0.6, "it was pushed", shipped.end_seq)
+        return _build_outcome("success", "shipped", 0.5, "it was committed", shipped.end_seq)
+    return _build_outcome("success", "shipped", 0.6, "it was pushed", shipped.end_seq)
 
 
 _GOOD = re.compile(
@@ -294,55 +324,63 @@ _BAD = re.compile(
     r"|(?:revert|undo) (?:it|that|this|all|everything|your|the)|nope|forget it|give up|never mind|nevermind)\b"
 )
 _MORE = re.compile(r"\b(?:not|isn'?t|no|never|but|however|except|almost|nearly|would be|if|now|next|then|also|please|can you|could you)\b")
-"""What takes an acceptance back, or goes on to something else."""
+"""Words that limit an approval, or go on to something else."""
 
 
-def _by_words(session: _Session) -> Outcome | None:
-    """The user's last words, when nothing was done about them any more."""
-    said = [event for event in session.line if event.kind == "user_msg"]
-    if len(said) < 2:
+def _by_words(session: _Evidence) -> Outcome | None:
+    """Judge by the user's last words, if nothing was done after them."""
+    messages = [event for event in session.line if event.kind == "user_msg"]
+    if len(messages) < 2:
         return None
-    last = said[-1]
-    if any(attempt.seq > last.seq and _tells(attempt) for attempt in reversed(session.done)):
+    last = messages[-1]
+    if any(attempt.seq > last.seq and _is_evidence(attempt) for attempt in reversed(session.done)):
         return None
     text = " ".join(session.bodies.get(last.seq, last.summary or "")[:2000].lower().replace("\u2019", "'").split())
-    if not text or len(text.split()) > SHORT or "?" in text:
+    if not text or len(text.split()) > MAX_VERDICT_WORDS or "?" in text:
         return None
     if _BAD.search(text):
-        return _say("fail", "said", 0.6, "the user's last words reject it", last.seq)
+        return _build_outcome("fail", "said", 0.6, "the user's last words reject it", last.seq)
     rest, count = _GOOD.subn(" ", text)
     if count and not _MORE.search(rest) and not session.is_tested_badly:
-        return _say("success", "said", 0.6, "the user's last words accept it", last.seq)
+        return _build_outcome("success", "said", 0.6, "the user's last words accept it", last.seq)
     return None
 
 
-def _by_errors(session: _Session) -> Outcome | None:
-    """Errors that were met after the last change and never went away, when the agent had nothing to say after them."""
+def _by_errors(session: _Evidence) -> Outcome | None:
+    """Judge by errors that never went away.
+
+    They count after the last change, if the agent wrote nothing after them.
+    """
     if session.shipped is not None:
         return None
-    met = {
-        attempt.end_seq: attempt for attempt in session.done if attempt.failed and attempt.action in ("shell", "edit") and _tells(attempt)
+    failures = {
+        attempt.end_seq: attempt
+        for attempt in session.done
+        if attempt.failed and attempt.action in ("shell", "edit") and _is_evidence(attempt)
     }
-    stayed = sorted(fix.failed_seq for fix in session.fixes if fix.fixed_seq is None and fix.failed_seq in met)
-    stayed = [seq for seq in stayed if seq > session.last_edit and not met[seq].command.only_looks]
+    stayed = sorted(fix.failed_seq for fix in session.fixes if fix.fixed_seq is None and fix.failed_seq in failures)
+    stayed = [seq for seq in stayed if seq > session.last_edit and not failures[seq].command.is_read_only]
     if not stayed or _has_last_words(session, stayed[-1]):
         return None
-    return _say("fail", "errors", 0.5, "the last errors never went away", *stayed)
+    return _build_outcome("fail", "errors", 0.5, "the last errors never went away", *stayed)
 
 
-def _has_last_words(session: _Session, seq: int) -> bool:
-    """Whether someone had something to say after this event."""
+def _has_last_words(session: _Evidence, seq: int) -> bool:
+    """Return True if the agent or a person wrote something after this event."""
     return any(event.seq > seq and event.kind in _LAST_WORDS for event in session.line)
 
 
 _LAST_WORDS = frozenset({"assistant_msg", "human_intervention"})
 _INTERRUPTS = re.compile(r"\b(?:interrupt(?:ed)?|cancel(?:l?ed)?|abort(?:ed)?|stopped)\b", re.IGNORECASE)
-"""Of an error that is a person's doing."""
+"""Words of an error that a person caused."""
 _OF_AGENT = frozenset({"assistant_msg", "thinking", "tool_call", "edit", "test_run", "tool_result", "completion", "error"})
 
 
-def _by_interruption(session: _Session) -> Outcome | None:
-    """A plan that is not taken up here is no sign: it is often carried out in a session of its own."""
+def _by_interruption(session: _Evidence) -> Outcome | None:
+    """Judge by an interruption that nothing followed.
+
+    A rejected plan does not count: it is often carried out in a session of its own.
+    """
     last = list(takewhile(lambda event: event.kind not in _OF_AGENT and not timeline.is_prompt(event), reversed(session.line)))
     stop = next((event for event in last if is_stop(event)), None)
     if stop is None:
@@ -350,22 +388,23 @@ def _by_interruption(session: _Session) -> Outcome | None:
     plans = {event.call_id for event in session.line if event.action == "plan" and event.is_call} - {None}
     if any(event.call_id in plans for event in last):
         return None
-    return _say("abandoned", "interrupted", 0.7, "the user interrupted it, and nothing followed", stop.seq)
+    return _build_outcome("abandoned", "interrupted", 0.7, "the user interrupted it, and nothing followed", stop.seq)
 
 
-def _by_silence(session: _Session) -> Outcome | None:
+def _by_silence(session: _Evidence) -> Outcome | None:
+    """Judge by a last prompt without a reply."""
     for event in reversed(session.line):
         if event.kind in _OF_AGENT:
             return None
         if event.kind == "user_msg":
-            if not asked(session.bodies.get(event.seq) or event.summary or ""):
-                return None  # A command, which an agent does not answer.
-            return _say("abandoned", "silent", 0.7, "the last prompt has no reply", event.seq)
+            if not extract_request(session.bodies.get(event.seq) or event.summary or ""):
+                return None  # A command. Agents do not reply to these.
+            return _build_outcome("abandoned", "silent", 0.7, "the last prompt has no reply", event.seq)
     return None
 
 
 _JUDGES: tuple[Judge, ...] = (_by_test, _by_end, _by_exit, _by_shipping, _by_words, _by_errors, _by_interruption, _by_silence)
 
 
-def _say(verdict: Verdict, level: Level, confidence: float, reason: str, *seqs: int) -> Outcome:
-    return Outcome(verdict=verdict, level=level, confidence=confidence, evidence=seqs[-MOST_EVIDENCE:], reason=reason)
+def _build_outcome(verdict: Verdict, level: Level, confidence: float, reason: str, *seqs: int) -> Outcome:
+    return Outcome(verdict=verdict, level=level, confidence=confidence, evidence=seqs[-MAX_EVIDENCE:], reason=reason)

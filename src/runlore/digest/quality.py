@@ -1,7 +1,8 @@
 """What kind of session it was: real work, trivial, automated, one-shot, or a subagent's.
 
-A pure function over events. The limits are the user's (`[quality]` in config.toml). Nobody can know who typed a prompt; a program is
-known by the pace at which it answers, by prompts that read like a system prompt, or by what the user says of his own programs.
+A pure function over events. The limits are the user's (`[quality]` in config.toml). Nobody can know
+who typed a prompt. A program is recognized by the pace at which it answers, by prompts that read
+like a system prompt, or by the user's own configuration.
 """
 
 from __future__ import annotations
@@ -16,17 +17,21 @@ from ..timeline import active, in_order, prompts
 from . import Quality
 
 LONG_PROMPT = 60
-"""Words. People who begin with a role say little more than that; programs go on with a page of rules."""
+"""Words. People who begin with a role write little more than that; programs continue with a page of
+rules."""
 DEFAULT = Limits()
-FEWEST_GAPS = 3
-"""Fewer may be prompts that a person typed while the agent was at work."""
+MIN_GAPS = 3
+"""Fewer gaps may be prompts that a person typed while the agent was at work."""
 _ROLE = re.compile(r"(?:you are|you're|act as|your (?:task|job|role) is) (?:a|an|the|to)\b", re.IGNORECASE)
 
 
 def quality(
     events: Iterable[SessionEvent], bodies: Mapping[int, str], relation: Relation | None = None, limits: Limits = DEFAULT
 ) -> Quality:  # fmt: skip
-    """The class of a session. `relation` is the session's own: a subagent's session is one whatever it holds."""
+    """Return the class of a session.
+
+    With the relation `subagent` it is a subagent's, whatever it holds.
+    """
     if relation == "subagent":
         return "subagent"
     line = active(in_order(events).own)
@@ -52,19 +57,19 @@ def _is_automated(prompts: list[SessionEvent], line: list[SessionEvent], bodies:
         return True
     if len(prompts) == 1:
         return _ROLE.match(first) is not None and len(first.split(maxsplit=LONG_PROMPT)) > LONG_PROMPT
-    return _is_of_program(prompts, line, timedelta(seconds=limits.pace_s))
+    return _is_too_fast(prompts, line, timedelta(seconds=limits.pace_s))
 
 
-def _is_of_program(prompts: list[SessionEvent], line: list[SessionEvent], pace: timedelta) -> bool:
-    """Whether every prompt but the first came sooner after the agent's last word than anyone types."""
+def _is_too_fast(prompts: list[SessionEvent], line: list[SessionEvent], pace: timedelta) -> bool:
+    """Return True if every prompt but the first came sooner after the agent than anyone types."""
     starts = {event.seq for event in prompts[1:]}
-    if len(starts) < FEWEST_GAPS:
+    if len(starts) < MIN_GAPS:
         return False
     last = None
     for event in line:
         if event.seq in starts:
             if event.ts is None or last is None or not timedelta(0) <= event.ts - last < pace:
-                return False  # Mostly the first one.
+                return False
         elif event.role in ("assistant", "tool"):
             last = event.ts or last
     return True

@@ -1,8 +1,10 @@
-"""A session in a few kilobytes: `make` says what was asked, what was done, what went wrong, what fixed it and how it ended.
+"""The digest of a session: what was asked, what was done, what went wrong, and how it ended.
 
-Pure and deterministic: the same events give the same digest, whenever and wherever it is made. Everything in it can be cited, and what
-is cited by an error or a fix is there as an excerpt, because the events themselves may be gone one day. Lists are bounded; of long ones
-that part is kept which answers questions, and what was cut off is counted.
+`make` is the one place that builds a digest from events. It is pure and deterministic: the same
+events give the same digest, wherever it is made. Everything in it can be cited, and what an error
+or a fix cites is included as an excerpt, because the events may be gone one day. A digest has a few
+kilobytes: lists are bounded, of long ones the part that answers questions is kept, and the rest is
+counted in `cut`.
 """
 
 from __future__ import annotations
@@ -16,59 +18,63 @@ from typing import TypeVar
 import msgspec
 
 from .. import timeline
-from .._findings import DIGEST_VERSION, Covers, ErrorSeen, Fix, Moment, Ran, Tested, Took
 from ..config import Quality as Limits
-from ..model import CALL_KINDS, Digest, Session, SessionEvent, is_own, shorten
-from ._attempts import attempts_in
-from ._clean import safe
-from ._commands import seems_to_look
-from ._said import corrections_of, goal_of, is_stop
-from ._told import MOST_TOLD, told_in
-from ._work import work_in
+from ..model import (
+    CALL_KINDS,
+    DIGEST_VERSION,
+    CommandRun,
+    Covers,
+    Digest,
+    ErrorSummary,
+    Fix,
+    Moment,
+    Session,
+    SessionEvent,
+    SlowCommand,
+    is_own,
+    shorten,
+)
+from .attempts import build_attempts
 from .dead_ends import dead_ends
-from .errors import errors_in
-from .fixes import fixes_in
-from .outcome import outcome_in
+from .errors import summarize_errors
+from .fixes import find_fixes
+from .outcome import judge_outcome
 from .quality import DEFAULT, quality
+from .requested_lessons import MAX_LESSONS, find_requested_lessons
+from .shell_commands import seems_read_only
+from .statements import find_corrections, find_goal, is_stop
+from .text import clean
+from .work import find_work
 
-EXCERPT = 500
-"""Bytes kept of an event that is cited."""
-MOST_FILES, MOST_COMMANDS, MOST_TESTS, MOST_MOMENTS, MOST_NAMES = 40, 30, 20, 20, 40
-MOST_SLOW = 10
-SEVERAL = 3
-"""Changes of one file from which on they are counted."""
-MOST_ERRORS = 60
-"""What was met most often, and what has a fix."""
+MAX_EXCERPT_BYTES = 500
+MAX_FILES, MAX_COMMANDS, MAX_TESTS, MAX_MOMENTS, MAX_NAMES, MAX_SLOW, MAX_ERRORS = 40, 30, 20, 20, 40, 10, 60
+MIN_EDITS = 3
+"""The number of changes of one file from which they are counted."""
 
 T = TypeVar("T")
 
 
 def make(session: Session, events: Iterable[SessionEvent], bodies: Mapping[int, str], limits: Limits = DEFAULT) -> Digest:
-    """The digest of a session from all of its events and their bodies, as the store has them, that is without secrets."""
+    """Return the digest of a session from all of its events and their bodies.
+
+    Both must be as the store has them, that is without secrets.
+    """
     everything = timeline.in_order(events)
-    tools = {tool for tool in set(map(attrgetter("tool"), everything)) if is_own(tool)}
-    own = _without(tools, everything)
-    attempts = attempts_in(own, bodies)
-    fixes = fixes_in(attempts, bodies)
-    ended = outcome_in(everything, bodies, attempts, fixes)
-    work = work_in(attempts, bodies)
+    own_tools = {tool for tool in set(map(attrgetter("tool"), everything)) if is_own(tool)}
+    own = _leave_out(own_tools, everything)
+    attempts = build_attempts(own, bodies)
+    all_fixes = find_fixes(attempts, bodies)
+    outcome = judge_outcome(everything, bodies, attempts, all_fixes)
+    work = find_work(attempts, bodies)
     calls = [event for event in own if event.kind in CALL_KINDS]
     kinds = Counter(map(attrgetter("kind"), own))
     spoken = own.main
-    goal = goal_of(timeline.prompts(spoken), bodies)
-    cut: dict[str, int] = {}
-
-    def most(name: str, items: Iterable[T], limit: int) -> tuple[T, ...]:
-        """The first ones."""
-        kept = tuple(items)
-        if len(kept) > limit:
-            cut[name] = len(kept) - limit
-        return kept[:limit]
-
-    errors, answers = _told(errors_in(attempts), fixes, own, cut)
-    commands = most("commands", most_notable(work.commands.values()), MOST_COMMANDS)
-    slow = most("slow", sorted(work.took.values(), key=lambda took: -took.seconds), MOST_SLOW)
-    besides = cited_besides(commands, slow, ended.evidence)
+    goal = find_goal(timeline.prompts(spoken), bodies)
+    bounded = Bounded()
+    errors, fixes = _select_errors(summarize_errors(attempts), all_fixes, own, bounded)
+    commands = bounded.first("commands", rank_commands(work.commands.values()), MAX_COMMANDS)
+    slow = bounded.first("slow", sorted(work.slow.values(), key=lambda command: -command.seconds), MAX_SLOW)
+    # Long, because each field of a digest is named here once.
     return Digest(
         session_uid=session.session_uid,
         version=DIGEST_VERSION,
@@ -76,62 +82,97 @@ def make(session: Session, events: Iterable[SessionEvent], bodies: Mapping[int, 
         goal=goal.text if goal else None,
         goal_seq=goal.seq if goal else None,
         title=session.title,
-        files_read=most("files_read", work.read, MOST_FILES),
-        files_edited=most("files_edited", work.edited, MOST_FILES),
-        files_created=most("files_created", work.created, MOST_FILES),
+        files_read=bounded.first("files_read", work.read, MAX_FILES),
+        files_edited=bounded.first("files_edited", work.edited, MAX_FILES),
+        files_created=bounded.first("files_created", work.created, MAX_FILES),
         commands=commands,
-        tests=_last("tests", work.tests, MOST_TESTS, cut),
-        commits=most("commits", work.commits.values(), MOST_MOMENTS),
-        pull_requests=most("pull_requests", work.pull_requests.values(), MOST_MOMENTS),
-        edits=dict(most("edits", by_use({path: n for path, n in work.edited.items() if n >= SEVERAL}), MOST_FILES)),
+        tests=bounded.first_and_last("tests", work.tests, MAX_TESTS),
+        commits=bounded.first("commits", work.commits.values(), MAX_MOMENTS),
+        pull_requests=bounded.first("pull_requests", work.pull_requests.values(), MAX_MOMENTS),
+        edits=bounded.counts("edits", {path: n for path, n in work.edited.items() if n >= MIN_EDITS}, MAX_FILES),
         slow=slow,
-        actions=_counted("actions", Counter(map(attrgetter("action"), calls)), cut),
-        tools=_counted("tools", Counter(map(attrgetter("tool"), calls)), cut),
-        kinds=_counted("kinds", kinds, cut),
-        subagents=most("subagents", (_moment(event) for event in calls if event.action == "agent"), MOST_MOMENTS),
-        wall_s=_span(own),
+        actions=bounded.counts("actions", Counter(event.action for event in calls if event.action)),
+        tools=bounded.counts("tools", Counter(event.tool for event in calls if event.tool)),
+        kinds=bounded.counts("kinds", kinds),
+        subagents=bounded.first("subagents", (_moment(event) for event in calls if event.action == "agent"), MAX_MOMENTS),
+        wall_s=_span_s(own),
         active_s=round(session.cost.wall_clock_s, 3),
-        interventions=most("interventions", map(_moment, _stops(spoken)) if "human_intervention" in kinds else (), MOST_MOMENTS),
-        corrections=most("corrections", corrections_of(spoken, bodies), MOST_MOMENTS),
-        told=most("told", told_in(everything, bodies) if tools else (), MOST_TOLD),
-        decisions=most("decisions", _decisions(own, bodies) if "decision" in kinds else (), MOST_MOMENTS),
+        interventions=bounded.first("interventions", map(_moment, _iter_stops(spoken)), MAX_MOMENTS),
+        corrections=bounded.first("corrections", find_corrections(spoken, bodies), MAX_MOMENTS),
+        told=bounded.first("told", find_requested_lessons(everything, bodies) if own_tools else (), MAX_LESSONS),
+        decisions=bounded.first("decisions", _iter_decisions(own, bodies), MAX_MOMENTS),
         retries=session.cost.retries,
         compactions=list(map(attrgetter("view"), own)).count("compact"),
         errors=errors,
-        fixes=answers,
-        outcome=ended.verdict,
-        outcome_level=ended.level,
-        outcome_confidence=ended.confidence,
-        outcome_evidence=ended.evidence,
-        outcome_reason=ended.reason,
+        fixes=fixes,
+        outcome=outcome.verdict,
+        outcome_level=outcome.level,
+        outcome_confidence=outcome.confidence,
+        outcome_evidence=outcome.evidence,
+        outcome_reason=outcome.reason,
         quality=quality(everything, bodies, session.relation, limits),
-        excerpts=_excerpts(cited(errors, answers, besides), bodies),
-        cut=cut,
+        excerpts=_excerpts(cited_lines(errors, fixes, other_citations(commands, slow, outcome.evidence)), bodies),
+        cut=bounded.cut,
         dead_ends=dead_ends(everything, session.cost.retries),
     )
 
 
-def _without(tools: set[str | None], events: timeline.Ordered) -> timeline.Ordered:
-    """What happened here: copies count where they happened, and what our own tools answered is no evidence of anything."""
+class Bounded:
+    """Cuts lists to their limits, and counts in `cut` by name what was left out."""
+
+    def __init__(self, cut: Mapping[str, int] | None = None) -> None:
+        self.cut: dict[str, int] = dict(cut or {})
+
+    def first(self, name: str, items: Iterable[T], limit: int) -> tuple[T, ...]:
+        """Return the first items."""
+        all_items = tuple(items)
+        self.count(name, len(all_items) - limit)
+        return all_items[:limit]
+
+    def first_and_last(self, name: str, items: Sequence[T], limit: int) -> tuple[T, ...]:
+        """Return the first item and the last ones: where it began, and where it ended."""
+        if len(items) <= limit:
+            return tuple(items)
+        self.count(name, len(items) - limit)
+        return (items[0], *items[1 - limit :])
+
+    def counts(self, name: str, counts: Mapping[str, int], limit: int = MAX_NAMES) -> dict[str, int]:
+        """Return the largest counts, largest first."""
+        return dict(self.first(name, sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])), limit))
+
+    def count(self, name: str, missing: int) -> None:
+        """Count items that were left out."""
+        if missing > 0:
+            self.cut[name] = self.cut.get(name, 0) + missing
+
+
+def _leave_out(tools: set[str | None], events: timeline.OrderedEvents) -> timeline.OrderedEvents:
+    """Return what happened here, without copies and without these tools.
+
+    The answers of our own tools are no evidence.
+    """
     if not tools:
         return events.own
     calls = {event.call_id for event in events if event.tool in tools} - {None}
-    return timeline.Ordered([event for event in events.own if event.tool not in tools and event.call_id not in calls])
+    return timeline.OrderedEvents([event for event in events.own if event.tool not in tools and event.call_id not in calls])
 
 
 def _moment(event: SessionEvent) -> Moment:
     return Moment(event.seq, shorten(" ".join((event.summary or event.native or "").split())))
 
 
-def _decisions(events: Iterable[SessionEvent], bodies: Mapping[int, str]) -> Iterator[Moment]:
-    """Each in one line, from all of its lines: the first of them may merely say that answers follow."""
+def _iter_decisions(events: Iterable[SessionEvent], bodies: Mapping[int, str]) -> Iterator[Moment]:
+    """Yield each decision in one line, from all of its text: its first line may say nothing."""
     for event in events:
         if event.kind == "decision":
             yield Moment(event.seq, shorten(" ".join((bodies.get(event.seq) or event.summary or "")[:2000].split())))
 
 
-def _stops(events: Iterable[SessionEvent]) -> Iterator[SessionEvent]:
-    """Each time that a person stepped in: agents tell of the call that was refused, and then of the interruption."""
+def _iter_stops(events: Iterable[SessionEvent]) -> Iterator[SessionEvent]:
+    """Yield each time that a person stepped in.
+
+    Agents record the refused call, and then the interruption.
+    """
     was_stop = False
     for event in events:
         stops = event.kind == "human_intervention" and is_stop(event)
@@ -140,95 +181,89 @@ def _stops(events: Iterable[SessionEvent]) -> Iterator[SessionEvent]:
         was_stop = stops
 
 
-def _span(events: Sequence[SessionEvent]) -> float:
+def _span_s(events: Sequence[SessionEvent]) -> float:
     times = [event.ts for event in events if event.ts is not None]
     return round((max(times) - min(times)).total_seconds(), 3) if times else 0.0
 
 
-def _counted(name: str, words: Mapping[str | None, int], cut: dict[str, int]) -> dict[str, int]:
-    counts = by_use({word: count for word, count in words.items() if word})
-    if len(counts) > MOST_NAMES:
-        cut[name] = len(counts) - MOST_NAMES
-    return dict(counts[:MOST_NAMES])
+def rank_commands(commands: Iterable[CommandRun]) -> list[CommandRun]:
+    """Return commands that did something first, and of these the failed and repeated ones."""
+    return sorted(commands, key=lambda run: (seems_read_only(run.command), -run.failed, -run.count))
 
 
-def by_use(counts: Mapping[str, int]) -> list[tuple[str, int]]:
-    return sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
-
-
-def _last(name: str, runs: Sequence[Tested], limit: int, cut: dict[str, int]) -> tuple[Tested, ...]:
-    """The first run and the last ones: where it began, and what it came to."""
-    if len(runs) <= limit:
-        return tuple(runs)
-    cut[name] = len(runs) - limit
-    return (runs[0], *runs[1 - limit :])
-
-
-def most_notable(commands: Iterable[Ran]) -> list[Ran]:
-    """Commands that did something first, then looks; those that failed or came again before those that did not."""
-    return sorted(commands, key=lambda ran: (seems_to_look(ran.command), -ran.failed, -ran.count))
-
-
-# ── errors and what they cite ────────────────────────────────────────────────────────────────────────────────────────
-def _told(
-    errors: Sequence[ErrorSeen], fixes: Sequence[Fix], events: Sequence[SessionEvent], cut: dict[str, int]
-) -> tuple[tuple[ErrorSeen, ...], tuple[Fix, ...]]:
-    """The errors that are kept, in the order in which they were first seen, with when that was, and their fixes."""
+# ── errors and what they cite ─────────────────────────────────────────────────────────────────────
+def _select_errors(
+    errors: Sequence[ErrorSummary], fixes: Sequence[Fix], events: Sequence[SessionEvent], bounded: Bounded
+) -> tuple[tuple[ErrorSummary, ...], tuple[Fix, ...]]:
+    """Return the errors that are kept, by first occurrence and with their times, and their fixes."""
     by_fingerprint = {fix.fingerprint: fix for fix in fixes}
-    if len(errors) > MOST_ERRORS:
-        cut["errors"] = len(errors) - MOST_ERRORS
-        kept = sorted(errors, key=lambda error: weight(error, by_fingerprint), reverse=True)[:MOST_ERRORS]
-        errors = sorted(kept, key=lambda error: error.first_seq)
-    wanted = {seq for error in errors for seq in (error.first_seq, error.last_seq)}
-    times = {event.seq: event.ts for event in events if event.seq in wanted} if wanted else {}
-    told = tuple(
+    errors = keep_weightiest(errors, by_fingerprint, bounded)
+    cited = {seq for error in errors for seq in (error.first_seq, error.last_seq)}
+    times = {event.seq: event.ts for event in events if event.seq in cited} if cited else {}
+    kept = tuple(
         msgspec.structs.replace(error, seqs=_ends(error), first_at=times.get(error.first_seq), last_at=times.get(error.last_seq))
         for error in errors
     )
-    return told, tuple(by_fingerprint[error.signature.fingerprint] for error in errors if error.signature.fingerprint in by_fingerprint)
+    return kept, tuple(by_fingerprint[error.signature.fingerprint] for error in errors if error.signature.fingerprint in by_fingerprint)
 
 
-def _ends(error: ErrorSeen) -> tuple[int, ...]:
-    return (error.first_seq, error.last_seq) if error.count > 1 else (error.first_seq,)
+def keep_weightiest(errors: Sequence[ErrorSummary], fixes: Mapping[str, Fix], bounded: Bounded) -> Sequence[ErrorSummary]:
+    """Return at most `MAX_ERRORS` errors: those with a fix first, then the most frequent ones."""
+    if len(errors) <= MAX_ERRORS:
+        return errors
+    bounded.count("errors", len(errors) - MAX_ERRORS)
+    kept = sorted(errors, key=lambda error: _weight(error, fixes), reverse=True)[:MAX_ERRORS]
+    return sorted(kept, key=lambda error: error.first_seq)
 
 
-def weight(error: ErrorSeen, fixes: Mapping[str, Fix]) -> tuple[bool, int, int]:
+def _weight(error: ErrorSummary, fixes: Mapping[str, Fix]) -> tuple[bool, int, int]:
     fix = fixes.get(error.signature.fingerprint)
     return fix is not None and fix.is_shown, error.count, -error.first_seq
 
 
+def _ends(error: ErrorSummary) -> tuple[int, ...]:
+    return (error.first_seq, error.last_seq) if error.count > 1 else (error.first_seq,)
+
+
 def _excerpts(lines: Mapping[int, str], bodies: Mapping[int, str]) -> tuple[Moment, ...]:
-    """Of each event that is cited, once, the part that matters."""
+    """Return the part that matters of each cited event."""
     return tuple(Moment(seq, text) for seq in sorted(lines) if (text := excerpt(bodies.get(seq, ""), lines[seq])))
 
 
-def cited(errors: Sequence[ErrorSeen], fixes: Sequence[Fix], others: Iterable[int]) -> dict[int, str]:
-    """The events that are kept as excerpts, each with the line that matters, where one does: those of errors and fixes, and the `others`
-    that a pattern may cite."""
-    found = {seq: error.signature.sample for error in errors for seq in error.seqs}
+def cited_lines(errors: Sequence[ErrorSummary], fixes: Sequence[Fix], others: Iterable[int]) -> dict[int, str]:
+    """Return the events that are kept as excerpts, each with the line that matters.
+
+    These are the events of errors and fixes, and the `others` that a pattern may cite. The line is
+    empty if none stands out.
+    """
+    lines = {seq: error.signature.sample for error in errors for seq in error.seqs}
     for fix in fixes:
-        found.setdefault(fix.failed_seq, "")
-        # What was changed by an edit is in the fix itself.
+        lines.setdefault(fix.failed_seq, "")
+        # The diff of an edit is in the fix itself.
         steps = (step.seq for n, step in enumerate(fix.steps) if n or not fix.diff)
         for seq in chain(steps, () if fix.fixed_seq is None else (fix.fixed_seq,)):
-            found.setdefault(seq, "")
+            lines.setdefault(seq, "")
     for seq in others:
-        found.setdefault(seq, "")
-    return found
+        lines.setdefault(seq, "")
+    return lines
 
 
-def cited_besides(commands: Iterable[Ran], slow: Iterable[Took], evidence: Iterable[int]) -> Iterator[int]:
-    """What patterns cite besides errors and fixes: commands that failed again and again, or took long, and what says how it ended."""
-    yield from (ran.seq for ran in commands if ran.failed > 1)
-    yield from (took.seq for took in slow)
+def other_citations(commands: Iterable[CommandRun], slow: Iterable[SlowCommand], evidence: Iterable[int]) -> Iterator[int]:
+    """Yield the events that patterns cite apart from errors and fixes.
+
+    These are commands that failed repeatedly, slow commands, and the evidence of the outcome.
+    """
+    yield from (run.seq for run in commands if run.failed > 1)
+    yield from (command.seq for command in slow)
     yield from evidence
 
 
 def excerpt(body: str, line: str = "") -> str:
-    """At most 500 bytes of a body: around this line, where it is in it, or else from the beginning."""
-    at = body.find(line[:60].rstrip("…")) if line and len(body) > EXCERPT else -1
-    begin = max(0, at - EXCERPT // 3) if at > EXCERPT // 2 else 0
-    text = safe(body[begin : begin + EXCERPT]).strip()
+    """Return at most 500 bytes of a body, around this line or else from the beginning."""
+    limit = MAX_EXCERPT_BYTES
+    at = body.find(line[:60].rstrip("…")) if line and len(body) > limit else -1
+    begin = max(0, at - limit // 3) if at > limit // 2 else 0
+    text = clean(body[begin : begin + limit]).strip()
     data = f"{'…' * bool(begin)}{text}".encode()
-    is_cut = len(data) > EXCERPT or begin + EXCERPT < len(body)
-    return f"{data[: EXCERPT - 3].decode(errors='ignore')}…" if is_cut else data.decode()
+    is_cut = len(data) > limit or begin + limit < len(body)
+    return f"{data[: limit - 3].decode(errors='ignore')}…" if is_cut else data.decode()

@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,12 @@ __all__ = ["CHECKS", "Check", "Exam", "Finding", "Progress", "Report", "examine"
 
 SHOWN = 20
 """Of the problems of a check, so many are told."""
+
+Step = Callable[[int, int], None]
+"""Called with how many are done, and of how many."""
+
+Repair = Callable[[Store, list[Any], Step], None]
+"""Puts right what these keys name."""
 
 
 class Report(msgspec.Struct, kw_only=True):
@@ -53,7 +60,7 @@ def examine(store: Store, config: Config, *, full: bool = False, repair: bool = 
             raise StoreBusy("a sync is running; repair the store when it is done") from None
         report, plan = _look(Exam(store, config, full, progress))
         if plan:
-            done = _repair(store, plan)
+            done = _repair(store, plan, progress)
             report, _ = _look(Exam(store, config, full, progress))
             report.repaired = done
     return report
@@ -89,26 +96,31 @@ def _findings(check: Callable[[Exam], Iterator[Finding]], exam: Exam) -> Iterato
 
 
 # ── repairing ────────────────────────────────────────────────────────────────────────────────────────────────────────
-def _repair(store: Store, plan: dict[Kind, list[Any]]) -> list[str]:
+def _repair(store: Store, plan: dict[Kind, list[Any]], progress: Progress | None) -> list[str]:
     """Does what the findings ask for, one kind after another. What was done, and what could not be."""
     done = []
     for kind, (text, repair) in _REPAIRS.items():
         if not (keys := plan.get(kind)):
             continue
         try:
-            repair(store, keys)
+            repair(store, keys, partial(progress, text) if progress else _ignore)
             done.append(f"{text} ({len(keys):,})")
         except (RunloreError, OSError) as error:
             done.append(f"failed: {text}: {error}")
     return done
 
 
-def _each(repair: Callable[..., None]) -> Callable[[Store, list[Any]], None]:
-    """All of a kind in one transaction."""
+def _ignore(done: int, total: int) -> None:
+    """Take the place of a progress bar where nobody watches."""
 
-    def repair_all(store: Store, keys: list[Any]) -> None:
+
+def _each(repair: Callable[..., None]) -> Repair:
+    """Repair all of a kind in one transaction."""
+
+    def repair_all(store: Store, keys: list[Any], step: Step) -> None:
         with store.transaction():
-            for key in keys:
+            for n, key in enumerate(keys):
+                step(n, len(keys))
                 repair(store, *key) if isinstance(key, tuple) else repair(store, key)
 
     return repair_all
@@ -129,43 +141,43 @@ def _reposition(store: Store, number: int) -> None:
     store.set_position(number, adapters.get(state.source.agent).position(state.source, offset, max(state.position.records, 0)))
 
 
-def _forget(store: Store, uids: list[str]) -> None:
+def _forget(store: Store, uids: list[str], _: Step) -> None:
     store.forget(uids, datetime.now(UTC))
 
 
-def _reindex(store: Store, ids: list[int | None]) -> None:
+def _reindex(store: Store, ids: list[int | None], step: Step) -> None:
     some = [id_ for id_ in ids if id_ is not None]
     if None not in ids:
         try:
-            store.reindex(some)
+            store.reindex(some, step)
             if not store.check_index(some):
                 return
         except StoreError:
             pass  # An index that is damaged inside cannot be mended in part.
-    store.reindex(None)
+    store.reindex(None, step)
 
 
-def _hide(_: Store, files: list[str]) -> None:
+def _hide(_: Store, files: list[str], __: Step) -> None:
     for file in files:
         os.chmod(file, 0o700 if os.path.isdir(file) else 0o600)
 
 
-_REPAIRS: dict[Kind, tuple[str, Callable[[Store, list[Any]], None]]] = {
+_REPAIRS: dict[Kind, tuple[str, Repair]] = {
     "session": ("put back sessions", _each(lambda store, number, uid: store.restore_session(number, uid))),
     "source": ("put back sources, and let the next sync derive them again", _each(_restore_source)),
     "stream": (
         "give events back to their sources, and let the next sync derive them again",
         _each(lambda store, *key: store.restore_stream(*key)),
     ),
-    "strays": ("remove what belongs to nothing", lambda store, keys: store.drop_strays([key for key in keys if key is not None])),
+    "strays": ("remove what belongs to nothing", lambda store, keys, _: store.drop_strays([key for key in keys if key is not None])),
     "forget": ("forget once more what was forgotten", _forget),
     "told": ("forget what sessions were told that are forgotten", _each(lambda _, home, uid: deliver.forget(Path(home), {uid}))),
     "position": ("look up again where sources were left off", _each(_reposition)),
-    "derive": ("let the next sync derive sources again", lambda store, keys: store.derive_again(keys)),
-    "natives": ("make native ids again from the events", lambda store, keys: store.relink(keys)),
-    "streams": ("count events again", lambda store, keys: store.recount(keys, streams=True)),
-    "sums": ("add up sessions again", lambda store, keys: store.recount(keys)),
-    "digest": ("let the next sync make digests again", lambda store, uids: store.drop_digests(uids)),
+    "derive": ("let the next sync derive sources again", lambda store, keys, _: store.derive_again(keys)),
+    "natives": ("make native ids again from the events", lambda store, keys, _: store.relink(keys)),
+    "streams": ("count events again", lambda store, keys, _: store.recount(keys, streams=True)),
+    "sums": ("add up sessions again", lambda store, keys, _: store.recount(keys)),
+    "digest": ("let the next sync make digests again", lambda store, uids, _: store.drop_digests(uids)),
     "index": ("make the index again from the bodies", _reindex),
     "mode": ("hide files from others", _hide),
 }

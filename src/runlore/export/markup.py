@@ -9,18 +9,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from functools import cache
-from typing import TYPE_CHECKING
 
 import nh3
 from markdown_it import MarkdownIt
 from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
 from markupsafe import Markup, escape
+from pygments import highlight
+from pygments.formatters import HtmlFormatter
+from pygments.lexer import Lexer
+from pygments.lexers import get_lexer_by_name
+from pygments.util import ClassNotFound
 
 from .._text import clean
-
-if TYPE_CHECKING:
-    from pygments.lexer import Lexer
 
 MOST_MARKDOWN = 60_000
 """Characters that are read as Markdown. Longer texts are logs and files, and are shown as they are."""
@@ -59,8 +60,6 @@ def code(text: str, language: str) -> Markup:
     lexer = _lexer(language.lower()) if _LANGUAGE.fullmatch(language) and len(text) <= MOST_CODE else None
     if lexer is None:
         return escape(text)
-    from pygments import highlight
-
     return Markup(highlight(text, lexer, _formatter()).rstrip("\n"))  # noqa: S704 # Pygments escapes what it colours.
 
 
@@ -115,17 +114,12 @@ def _fence(text: str, language: str, _: str) -> str:
 
 
 @cache
-def _formatter():  # type: ignore[no-untyped-def] # The class is imported when something is coloured: it takes 20 ms.
-    from pygments.formatters import HtmlFormatter
-
+def _formatter() -> HtmlFormatter[str]:
     return HtmlFormatter(nowrap=True)
 
 
 @cache
 def _lexer(language: str) -> Lexer | None:
-    from pygments.lexers import get_lexer_by_name
-    from pygments.util import ClassNotFound
-
     try:
         return get_lexer_by_name(language)
     except ClassNotFound:

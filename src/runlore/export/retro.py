@@ -16,6 +16,7 @@ from .._text import one_line
 from .._words import count
 from ..lessons.measure import Snapshot
 from ..lessons.retro import Improvement, Retro, SkillResult, Suggestion
+from .pages import environment
 
 # What makes Markdown of a text: a few characters anywhere, underscores at the edge of a word, some at the beginning.
 _MARKS = re.compile(r"([\\`*\[\]<|])|(?<![A-Za-z0-9])(_)|(_)(?![A-Za-z0-9])|^([#>+-])")
@@ -39,8 +40,6 @@ def markdown(made: Retro) -> str:
 
 def html(made: Retro) -> str:
     """Without script, without network."""
-    from .pages import environment
-
     style = "".join((STATIC / name).read_text(encoding="utf-8") for name in ("session.css", "retro.css"))
     by_repo = {repo: [one for one in made.suggestions if one.repo == repo] for repo in dict.fromkeys(one.repo for one in made.suggestions)}
     page = (

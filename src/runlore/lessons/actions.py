@@ -7,34 +7,36 @@ here approves a lesson unless the configuration says so.
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext, suppress
 from datetime import datetime, timedelta
 from itertools import chain
-from typing import TYPE_CHECKING
 
 import msgspec
 
-from .. import query
+from .. import adapters, query
 from .._text import clean as strip
 from .._text import one_line
 from ..config import Config
+from ..digest.errors import signature
 from ..errors import ModelError, NotFound
+from ..live import SessionStore
+from ..live.skills import entries_of, pass_rates
 from ..mine.cases import find_live_uids, read_cases
 from ..mine.drafts import MAX_EVIDENCE
+from ..mine.patterns import find_patterns
+from ..mine.values import Case
 from ..model import format_time
 from ..redact import Redactor, load_key, rules_from_config
 from ..store import Filter, Store
-from . import Lesson, curate, deliver, rank, retro
+from . import Lesson, curate, deliver, exposures, measure, rank, rendered_files, retro
 from .drafts import Gate, draft_lessons
 from .forget import ForgottenSession, find_affected, remove_sessions
+from .measure import Effect
 from .retro import Retro, SkillResult
 from .shelf import Broken, Shelf
-
-if TYPE_CHECKING:
-    from ..mine.values import Case
-    from .measure import Effect
 
 replace = msgspec.structs.replace
 
@@ -71,8 +73,6 @@ def propose(store: Store, config: Config, now: datetime, *, dry_run: bool = Fals
 
     A second run changes nothing.
     """
-    from ..mine.patterns import find_patterns
-
     shelf = open_shelf(config)
     cases = read_cases(store, config, Filter(parents_only=False))
     patterns, by_uid = find_patterns(cases), {case.uid: case for case in cases}
@@ -144,8 +144,6 @@ def _resolve_reference(store: Store, ref: str) -> str:
 def _fingerprint(error: str) -> str:
     if not error.strip():
         return ""
-    from ..digest.errors import signature
-
     found = signature(error)
     return found.fingerprint if found else ""
 
@@ -232,8 +230,6 @@ def forget(store: Store, config: Config, uids: Iterable[str], now: datetime, *, 
 
 def _remove_sessions(store: Store, config: Config, known: Sequence[Lesson], names: set[str], now: datetime) -> dict[str, Lesson | None]:
     """Return by id the lessons that took something from these sessions, as they are without."""
-    from ..mine.patterns import find_patterns
-
     forgotten = {uid: ForgottenSession(store.digest(uid), tuple(_cited_texts(store, uid, known))) for uid in sorted(names)}
     affected = find_affected(known, forgotten)
     if not affected:
@@ -290,8 +286,6 @@ def redact_lessons(config: Config, lessons: Iterable[Lesson]) -> list[Lesson]:
 
 
 def _find_words(text: str) -> frozenset[str]:
-    import re
-
     return frozenset(word for word in re.findall(r"[^\W_]{3,}", text.lower()))
 
 
@@ -301,9 +295,6 @@ def measure_effects(config: Config, cases: Sequence[Case]) -> list[Effect]:
 
     A lesson that hooks showed to any other session is included.
     """
-    from .. import adapters
-    from . import exposures, measure, rendered_files
-
     spans = rendered_files.iter_spans(rendered_files.read_records(config.home))
     every = chain(
         exposures.exposures_by_hooks(deliver.read_records(config.home)),
@@ -337,9 +328,6 @@ def _judge_skills(config: Config, start: datetime, uids: set[str] | None, store:
     folder = config.home / "live"
     if not folder.is_dir():
         return []
-    from ..live import SessionStore
-    from ..live.skills import entries_of, pass_rates
-
     entries = [entry for entry in entries_of(SessionStore(folder)) if entry.timestamp is None or entry.timestamp >= start]
     if uids is not None:
         live_uids = find_live_uids(store.sessions(Filter(parents_only=False)))

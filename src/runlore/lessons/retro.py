@@ -11,13 +11,13 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from .._findings import Trend, how_said
 from .._text import one_line
 from ..mine.intervals import wilson_interval
 from ..mine.loci import WordsLocus
 from ..mine.patterns import MIN_SESSIONS, find_patterns
 from ..mine.signals import load_miners
 from ..mine.values import Case, Pattern
+from ..model import Trend, describe_how
 from . import Lesson
 from .curate import uid_of
 from .measure import Snapshot, build_snapshot
@@ -212,7 +212,7 @@ def _describe_best_fix(pattern: Pattern, repo: str, by_uid: Mapping[str, Case]) 
     if not fixes:
         return ""
     (_, _, _, ref), fix = max(fixes, key=lambda one: one[0])
-    return f"in {ref} it was over after this {how_said(fix.steps[0].how)}: {one_line(fix.steps[0].summary)[:MAX_STEP_CHARS]}"
+    return f"in {ref} it was over after this {describe_how(fix.steps[0].how)}: {one_line(fix.steps[0].summary)[:MAX_STEP_CHARS]}"
 
 
 def _is_about(lesson: Lesson, pattern: Pattern) -> bool:

@@ -6,8 +6,10 @@ somebody wrote there. Unknown fields survive. A file that cannot be read is repo
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +17,8 @@ from typing import Any
 
 import msgspec
 
+from .._os import O_BINARY, lock
+from .._settings import replace_file
 from ..errors import Ambiguous, ModelError, NotFound
 from . import Lesson
 
@@ -74,8 +78,6 @@ class Shelf:
 
     def put(self, lesson: Lesson) -> None:
         """Write a lesson, whole or not at all."""
-        from .._settings import replace_file
-
         check_name(lesson.id)
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         replace_file(self.folder / f"{lesson.id}.md", render_lesson(lesson).encode("utf-8", "replace"))
@@ -91,8 +93,6 @@ class Shelf:
 
         Waits for other processes. Otherwise what another process decided in between would be lost.
         """
-        from .._os import O_BINARY, lock
-
         self.folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         # Beside the folder, which a team may keep under version control.
         descriptor = os.open(self.folder.with_name(f"{self.folder.name}.lock"), os.O_CREAT | os.O_RDWR | O_BINARY, 0o600)
@@ -134,8 +134,6 @@ def check_name(name: str) -> None:
 
 def parse_lesson(text: str) -> Lesson:
     """Return the lesson of a file's text. Raises ModelError."""
-    import tomllib
-
     head, body = _split_front_matter(text.removeprefix("\ufeff").replace("\r\n", "\n"))
     try:
         data = tomllib.loads(head)
@@ -194,8 +192,6 @@ def _escape_headings(text: str) -> str:
 
 
 def _render_toml(value: Any) -> str:
-    import json
-
     if isinstance(value, dict):
         return "{" + ", ".join(f"{_render_toml_key(name)} = {_render_toml(one)}" for name, one in value.items()) + "}"
     if isinstance(value, list | tuple):

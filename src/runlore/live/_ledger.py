@@ -12,6 +12,7 @@ import msgspec
 
 from ..model import LogRecord
 from ._reader import LogReader
+from .liveness import Owner, judge
 from .views import Fate, ToolCall
 
 MARK = b'"t":"tool_'
@@ -61,8 +62,6 @@ def _fate(said: dict[str, LogRecord], tells_starts: bool, is_elsewhere: bool) ->
 
 
 def _is_alive(owner: Any) -> bool:
-    from .liveness import Owner, judge
-
     try:
         return judge(msgspec.convert(owner, Owner)) == "alive"
     except (ValueError, TypeError):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from .._hash import blake2b
 from ._old_lines import Line, Problem, read_lines
 from ._skill_fold import Check, SkillEntry, moment_of, whole_entry
 from ._skill_rates import REFUSED

@@ -7,10 +7,13 @@ an empty text, which claims nothing. Nothing here knows sessions.
 from __future__ import annotations
 
 import os
+import platform
+import subprocess
 import sys
 import time
 from contextlib import suppress
 from functools import cache
+from hashlib import sha256
 
 MOST_PID = 2**31
 """A pid is below this on every system; a larger number from a log is no process, and `os.kill` would not take it."""
@@ -110,8 +113,6 @@ def boot_time() -> float | None:
 def host_name() -> str:
     if hasattr(os, "uname"):
         return os.uname().nodename
-    import platform
-
     return platform.node()
 
 
@@ -127,8 +128,6 @@ def machine_id() -> str:
         own = ask("sysctl", "-n", "kern.uuid") or ask("sysctl", "-n", "kern.hostuuid")
     if not own:
         return ""
-    from hashlib import sha256
-
     return sha256(f"runlore:{own}".encode()).hexdigest()[:12]
 
 
@@ -157,8 +156,6 @@ def read(path: str) -> str:
 
 def ask(*words: str) -> str:
     """What the program prints, in English and UTC so that two answers can be compared. Empty when it cannot be asked."""
-    import subprocess
-
     env = {**os.environ, "LC_ALL": "C", "TZ": "UTC"}
     with suppress(OSError, subprocess.SubprocessError):
         return subprocess.run(words, capture_output=True, text=True, errors="replace", env=env, timeout=10, check=True).stdout.strip()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterable
 from datetime import datetime
+from hashlib import sha256
 from typing import Any, Literal
 
 import msgspec
@@ -280,8 +281,6 @@ RULES: dict[str, Callable[[Any, Any, LogRecord], Refused]] = {
 
 
 def digest(data: bytes) -> str:
-    from hashlib import sha256  # OpenSSL takes its time to load, and few need it.
-
     return sha256(data).hexdigest()[:32]
 
 

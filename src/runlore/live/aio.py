@@ -9,15 +9,13 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from os import PathLike
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from ..model import LogRecord
 from ._file import Durability
 from ._index import SessionInfo
+from .liveness import Mark, Stale
 from .log import LiveSession, SessionStore
-
-if TYPE_CHECKING:
-    from .liveness import Mark, Stale
 
 T = TypeVar("T")
 

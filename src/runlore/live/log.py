@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, suppress
 from functools import cache
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from .._os import sync_folder
 from ..config import load as load_config
@@ -21,10 +21,8 @@ from ..errors import Conflict, InvalidId, LogError, SessionNotFound
 from ._file import Durability
 from ._index import Index, SessionInfo
 from ._reader import LOG, Problem
+from .liveness import Mark, Stale, recover, stale
 from .session import Branch, LiveSession, Recovery
-
-if TYPE_CHECKING:
-    from .liveness import Mark, Stale
 
 __all__ = ["Branch", "Durability", "LiveSession", "Problem", "Recovery", "SessionInfo", "SessionStore"]
 
@@ -188,14 +186,10 @@ class SessionStore:
 
     def stale(self) -> Sequence[Stale]:
         """The sessions that are said to be running and whose owner is not. Nothing is written."""
-        from .liveness import stale
-
         return stale(self)
 
     def recover(self, mark: Mark = "failed") -> Sequence[Stale]:
         """Marks those of this machine whose owner died; one of another machine, or with a live owner, is left alone."""
-        from .liveness import recover
-
         return recover(self, mark=mark)
 
     def reindex(self) -> None:

@@ -11,22 +11,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
-from .._hash import blake2b
 from ..errors import InvalidId, LogError, ModelError, ReadError
 from ..model import LogRecord
 from ._old_chat import OldChat, Step, chats_in, is_chat, read_chat
 from ._old_lines import Problem
 from ._old_skills import OldSkills, read_skills
-
-if TYPE_CHECKING:
-    from .log import SessionStore
-    from .session import LiveSession
-    from .state import SessionState
+from .log import SessionStore
+from .session import LiveSession
+from .state import SessionState
 
 __all__ = [
     "Imported", "OldChat", "OldSkills", "Problem", "Step", "chats_in", "import_all", "import_chat", "import_old", "import_skills",
@@ -146,8 +144,6 @@ def import_skills(file: Path, store: SessionStore) -> Imported:
 
 def read_state(path: Path) -> SessionState:
     """The state of an old run, from its `state.json` or the folder that has one. Raises ReadError when it cannot be one."""
-    from .state import SessionState
-
     file = path / STATE if path.is_dir() else path
     try:
         with file.open("rb") as opened:

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal, Self, get_args
 import msgspec
 
 from ..errors import ModelError
-from ..model import _Value, parse_time
+from ..model import Value, parse_time
 from .liveness import Owner
 
 STATE_VERSION = "2.0"
@@ -28,7 +28,7 @@ STATUSES: frozenset[str] = frozenset(get_args(Status))
 FINISHED: frozenset[str] = frozenset({"completed", "failed", "cancelled"})
 
 
-class SessionTimestamps(_Value, frozen=True, kw_only=True):
+class SessionTimestamps(Value, frozen=True, kw_only=True):
     """When the run began, last changed, ended and was paused: aware, in UTC."""
 
     TIMES: ClassVar[frozenset[str]] = frozenset({"started_at", "updated_at", "completed_at", "paused_at_time"})
@@ -47,7 +47,7 @@ class SessionTimestamps(_Value, frozen=True, kw_only=True):
                 msgspec.structs.force_setattr(self, name, moment.astimezone(UTC))
 
 
-class SessionProgress(_Value, frozen=True, kw_only=True):
+class SessionProgress(Value, frozen=True, kw_only=True):
     """Where the run is, how it came there and how well it went. `path` has every visit, in order."""
 
     current_node: str | None = None
@@ -66,7 +66,7 @@ class SessionProgress(_Value, frozen=True, kw_only=True):
     node_visit_counts: dict[str, int] = msgspec.field(default_factory=dict)
 
 
-class SessionResult(_Value, frozen=True, kw_only=True):
+class SessionResult(Value, frozen=True, kw_only=True):
     """What came of it. `success` is None until it is over."""
 
     success: bool | None = None
@@ -74,7 +74,7 @@ class SessionResult(_Value, frozen=True, kw_only=True):
     output: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
-class SessionMetrics(_Value, frozen=True, kw_only=True):
+class SessionMetrics(Value, frozen=True, kw_only=True):
     """Counts. `nodes_executed` and `edges_traversed` name each once, in the order they were first seen."""
 
     decision_count: int = 0
@@ -85,7 +85,7 @@ class SessionMetrics(_Value, frozen=True, kw_only=True):
     edges_traversed: tuple[str, ...] = ()
 
 
-class SessionState(_Value, frozen=True, kw_only=True):
+class SessionState(Value, frozen=True, kw_only=True):
     """All that is known of a run at one moment.
 
     `owner` runs it now; a session that is paused or finished has none. `checkpoint_enabled` and `latest_checkpoint_id` are true from the
@@ -211,7 +211,7 @@ class SessionState(_Value, frozen=True, kw_only=True):
         return msgspec.structs.replace(state, **parts)
 
 
-_PARTS: dict[str, type[_Value]] = {
+_PARTS: dict[str, type[Value]] = {
     "timestamps": SessionTimestamps,
     "progress": SessionProgress,
     "result": SessionResult,
@@ -219,7 +219,7 @@ _PARTS: dict[str, type[_Value]] = {
 }
 
 
-def _bare(part: _Value) -> dict[str, Any]:
+def _bare(part: Value) -> dict[str, Any]:
     return {name: getattr(part, name) for name in part.__struct_fields__}
 
 

@@ -19,16 +19,19 @@ from ..errors import LogError
 from ..model import LogRecord, parse_time
 from . import _line, _snapshots
 from ._file import Item
+from ._fork import fork
 from ._handle import Handle
 from ._index import SessionInfo
+from ._ledger import fates
 from ._tree import SAID, VERSION, Tree
+from .liveness import here, judge
 from .outputs import Outputs
+from .skills import SkillLog, SkillRun
+from .state import StateHandle
 from .views import COMPACT_AT, Conversation, Message, ToolCall, assemble, should_compact, summary_pair
 
 if TYPE_CHECKING:
     from .log import SessionStore
-    from .skills import SkillLog, SkillRun
-    from .state import StateHandle
 
 DEFAULT_TITLE = "New chat"
 VIEW = "view"
@@ -160,14 +163,10 @@ class LiveSession(Handle):
 
     def fork(self, at: Where | None = None, *, id: str | None = None, title: str | None = None) -> LiveSession:
         """A new session with the conversation up to a record, now or as it was; its `meta.origin` names this one."""
-        from ._fork import fork
-
         return fork(self._store, self, self._view().seq if at is None else self.find(at).seq, id, title)
 
     def tool_started(self, call_id: str, name: str = "", input: Any = None, *, replay: Literal["never", "safe"] = "never") -> LogRecord:
         """To be called before a tool runs, so that a crash leaves no guess. `replay`: whether it may be run twice."""
-        from .liveness import here
-
         owner = msgspec.to_builtins(here())
         return self.record("tool_started", {"call_id": call_id, "name": name, "input": input, "replay": replay, "owner": owner})
 
@@ -267,8 +266,6 @@ class LiveSession(Handle):
     def state(self) -> StateHandle:
         """The state of the run: status, progress, checkpoints."""
         if self._state is None:
-            from .state import StateHandle
-
             self._state = StateHandle(self)
         return self._state
 
@@ -276,8 +273,6 @@ class LiveSession(Handle):
     def skills(self) -> SkillLog:
         """What skills were run, and how that went."""
         if self._skills is None:
-            from .skills import SkillLog
-
             self._skills = SkillLog(self)
         return self._skills
 
@@ -329,8 +324,6 @@ class LiveSession(Handle):
         return assemble(mark, nodes, lambda calls, seq: self._fates(calls, seq, position), partial=partial, repaired=repaired)
 
     def _fates(self, calls: list[ToolCall], seq: int, position: int) -> list[ToolCall]:
-        from ._ledger import fates
-
         tree, is_elsewhere = self._view(), self._is_elsewhere()
         if not tree.has_ledger and not is_elsewhere:
             return calls
@@ -344,8 +337,6 @@ class LiveSession(Handle):
             return True
         if self._view().state_seq < 0:
             return False
-        from .liveness import here, judge
-
         run = self._own_run().current
         if run.status != "active" or run.owner is None or run.owner.is_same(here()):
             return False
@@ -470,8 +461,6 @@ class LiveSession(Handle):
     def _own_run(self) -> StateHandle:
         """A handle of our own: this is called from within appends, also of the handle that others use."""
         if self._run is None:
-            from .state import StateHandle
-
             self._run = StateHandle(self)
         return self._run
 

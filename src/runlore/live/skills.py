@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
+from traceback import format_exception_only
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 from uuid import uuid4
@@ -324,8 +325,6 @@ def _leave(error: BaseException | None, record: Any) -> None:
 def _told(error: BaseException | None) -> str | None:
     if error is None:
         return None
-    from traceback import format_exception_only  # Knows what to do when an exception cannot be printed.
-
     return "".join(format_exception_only(error)).strip()[:ERROR_CHARS]
 
 

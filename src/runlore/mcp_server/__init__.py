@@ -16,6 +16,7 @@ from typing import Any
 
 import anyio
 import msgspec
+import uvicorn
 from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
 from mcp.server.context import ServerRequestContext
@@ -67,8 +68,6 @@ async def _run_stdio() -> None:
 def serve_http(port: int, ready: Callable[[str], object]) -> None:
     """Answers over HTTP on this machine alone, until it is interrupted. `ready` is told the address. Raises OSError when the port is
     taken."""
-    import uvicorn
-
     _settle()
     with _bound(port) as bound:
         port = bound.getsockname()[1]

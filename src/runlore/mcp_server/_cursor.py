@@ -5,11 +5,11 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Sequence
+from hashlib import blake2b
 from typing import Annotated, Any
 
 import msgspec
 
-from .._hash import blake2b
 from ..errors import RunloreError
 
 LONGEST = 120

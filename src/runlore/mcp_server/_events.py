@@ -8,7 +8,7 @@ from datetime import datetime
 from ..errors import StoreError
 from ..model import Session, SessionEvent, format_time
 from ..store import SessionLine, Store
-from ..timeline import Seen, active, is_prompt
+from ..timeline import ContextEvent, active, is_prompt
 from ._answer import Piece
 from ._recorded import line
 
@@ -95,7 +95,7 @@ def told(store: Store, uid: str, first: int, last: int, offset: int, *, full: bo
         first, offset = events[-1].seq + 1, 0
 
 
-def seen(found: Iterable[Seen], store: Store, uid: str, first: int, offset: int, *, full: bool) -> Iterator[Piece]:
+def seen(found: Iterable[ContextEvent], store: Store, uid: str, first: int, offset: int, *, full: bool) -> Iterator[Piece]:
     """What the model saw, from one event on."""
     for one in found:
         event = one.event

@@ -17,7 +17,7 @@ from ..errors import ModelError, NotFound
 from ..model import USD, SessionEvent
 from ..search import EventHit
 from ..store import CallFilter, Filter, SessionLine, Store
-from ..timeline import seen_by_model
+from ..timeline import model_context
 from . import _arguments as ask
 from . import _events, _learned
 from ._answer import Found, Piece
@@ -199,7 +199,7 @@ def _context(store: Store, uid: str, seq: int, args: ask.Show, place: Place | No
     _event_at(store, uid, seq)
     if (before := min(query.get(store, uid).events, seq)) > DEEP:
         raise BadArguments(f"there are {before} events before it, and what the model saw is worked out for up to {DEEP}")
-    found = seen_by_model(store.events(uid, 0, seq), seq)
+    found = model_context(store.events(uid, 0, seq), seq)
     first, offset = (place.at, place.offset) if place else (0, 0)
     return Found(
         name="events",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from .._findings import ErrorSeen, Fix
 from .._text import clean, one_line
+from ..model import ErrorSummary, Fix
 from .commands import command_head, short_path
 
 MAX_RESOLUTION_CHARS = 600
@@ -23,7 +23,7 @@ class SwappedWord(NamedTuple):
     worked: str
 
 
-def fix_key(fix: Fix, error: ErrorSeen) -> str:
+def fix_key(fix: Fix, error: ErrorSummary) -> str:
     """Return what a fix comes down to: the same advice has the same key.
 
     A command is known by its head, whatever it is applied to. A call that was changed is known by

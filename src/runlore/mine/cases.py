@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from ..config import Config
+from ..live import SessionStore
+from ..live.skills import SkillEntry, entries_of
 from ..model import Digest
 from ..store import Filter, SessionLine, Store
 from .loci import ErrorLocus
 from .patterns import MIN_SIGNALS, find_patterns
 from .values import Case, Pattern, Skill
-
-if TYPE_CHECKING:
-    from ..live.skills import SkillEntry
 
 replace = msgspec.structs.replace
 
@@ -95,9 +93,6 @@ def _read_skills(folder: Path, lines: dict[str, SessionLine]) -> dict[str, list[
     """Return the skills that live sessions logged, by the uid of the stored session."""
     if not folder.is_dir():
         return {}
-    from ..live import SessionStore
-    from ..live.skills import entries_of
-
     uids = find_live_uids(lines.values())
     skills: dict[str, list[Skill]] = {}
     for entry in entries_of(SessionStore(folder)):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..digest._commands import parse
+from ..digest.shell_commands import parse
 
 
 def command_head(command: str) -> str:

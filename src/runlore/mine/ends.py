@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from .._findings import ErrorSeen, Fix
+from ..model import ErrorSummary, Fix
 from .advice import describe_fix, fix_key
 from .drafts import MAX_EVIDENCE
 from .intervals import wilson_interval
@@ -46,7 +46,7 @@ def find_error_ends(fingerprint: str, cases: Iterable[Case]) -> list[End]:
     return ends
 
 
-def _find_error_end(error: ErrorSeen, case: Case) -> End:
+def _find_error_end(error: ErrorSummary, case: Case) -> End:
     fixes = [fix for fix in case.digest.fixes if fix.fingerprint == error.signature.fingerprint]
     fix = next((fix for fix in fixes if is_instructive(fix, error)), None)
     ended = [fix for fix in fixes if fix.fixed_seq is not None]
@@ -55,7 +55,7 @@ def _find_error_end(error: ErrorSeen, case: Case) -> End:
     return End(case.root, case.at, f"{case.uid}#{seq}", key, fix, bool(ended), error.command or "")
 
 
-def is_instructive(fix: Fix, error: ErrorSeen) -> bool:
+def is_instructive(fix: Fix, error: ErrorSummary) -> bool:
     """Return True if a fix says what to do.
 
     Trying again does not, nor does another call of a tool whose arguments are not in the digest.

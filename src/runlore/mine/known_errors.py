@@ -13,9 +13,10 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from .._findings import SHOWN_FROM, Fix, Signature, Step, Trend
+from ..digest.errors import signature, signature_of_line
+from ..digest.families import identifying_words
 from ..errors import RunloreError
-from ..model import Digest, format_time
+from ..model import MIN_SHOWN_CONFIDENCE, Digest, Fix, Signature, Step, Trend, format_time
 from ..store import Filter, Store
 from ..store.digests import SessionError
 
@@ -165,7 +166,7 @@ def _find_trend(rows: Sequence[SessionError], now: datetime) -> Trend:
 
 # ── what fixed them ──────────────────────────────────────────────────────────────────────────────
 def _find_known_fixes(store: Store, rows: Sequence[SessionError]) -> list[KnownFix]:
-    fixed = [row for row in rows if row.how is not None and row.confidence >= SHOWN_FROM]
+    fixed = [row for row in rows if row.how is not None and row.confidence >= MIN_SHOWN_CONFIDENCE]
     fixed.sort(key=lambda row: (row.confidence, row.last_at or ""), reverse=True)
     fixes: dict[str, KnownFix] = {}
     for row in fixed[:MAX_DIGESTS_FOR_FIXES]:
@@ -235,8 +236,6 @@ def _rank(rows: list[SessionError], likeness: dict[str, float], order: dict[str,
 
 def _find_signatures(text: str) -> dict[str, Signature]:
     """Return the errors a text may report: of the whole text first, then of its last lines."""
-    from ..digest.errors import signature, signature_of_line
-
     signatures: dict[str, Signature] = {}
     lines = text.splitlines()
     for one in (signature(text), *map(signature_of_line, reversed(lines[-MAX_LINES:] if len(lines) > 1 else []))):
@@ -251,13 +250,11 @@ def _find_nearest(store: Store, wanted: Signature, limit: int) -> dict[str, floa
     The likeness is the share of distinctive words in common. Of equally near errors the one of more
     sessions comes first. Errors with different names are never near.
     """
-    from ..digest.families import telling_words
-
-    wanted_words = telling_words(wanted.template)
+    wanted_words = identifying_words(wanted.template)
     near = []
     for fingerprint, _, name, template, sessions in store.templates():
         if name == wanted.name and wanted_words:
-            words = telling_words(template)
+            words = identifying_words(template)
             near.append((2 * len(wanted_words & words) / (len(wanted_words) + len(words)), sessions, fingerprint))
     near.sort(reverse=True)
     return {fingerprint: likeness for likeness, _, fingerprint in near[:limit] if likeness >= MIN_LIKENESS}

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 from typing import NamedTuple
 
-from .._findings import Trend
+from ..model import Trend
 from .loci import WordsLocus
 from .signals import iter_signals
 from .similarity import group_similar

@@ -8,8 +8,7 @@ from typing import Literal
 
 import msgspec
 
-from .._findings import Trend
-from ..model import Digest
+from ..model import Digest, Trend
 from .loci import Locus
 
 Polarity = Literal["problem", "success"]

@@ -7,6 +7,7 @@ a face asks when it has someone to tell.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
 from itertools import pairwise
 
 import msgspec
@@ -74,8 +75,6 @@ def _no_field(name: str, value: str) -> str:
         return ""
     meant = _ELSEWHERE.get(name)
     if meant is None:
-        from difflib import get_close_matches
-
         meant = next(iter(get_close_matches(name[:20], sorted(FIELDS), 1, ALIKE)), None)
     return f"{name}: is no field; did you mean {meant}:?" if meant else ""
 

@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import re2
+
 from ..errors import StoreError
 from ..store import Filter, SegmentEvent, Store
 from .ranked import EVENTS, allowed
@@ -103,8 +105,6 @@ def _events(data: tuple[bytes, list[SegmentEvent]], search: Any, query: Query, m
 
 
 def _compile(pattern: str) -> Any:
-    import re2  # Only those who ask for it pay for it.
-
     options = re2.Options()
     options.never_capture = True
     options.log_errors = False

@@ -1,7 +1,7 @@
 """The store: where all that was read is kept. `open_store(url)` picks the database.
 
-`contract.py` says what a database must answer, and has the values that it is given; its names are imported when they are first used.
-`asked.py` has the values of lists and reports, which do not wait for the others.
+`contract.py` says what a database must answer, and has the values that it is given; `asked.py` has
+the values of lists and reports. `sqlite.py` and `postgres.py` are the two databases.
 """
 
 from __future__ import annotations
@@ -10,32 +10,29 @@ import os
 
 from ..errors import StoreError, StoreMissing
 from .asked import CallFilter, CallSum, Filter
-
-TYPE_CHECKING = False  # As in `typing`, which is not imported for this alone.
-
-if TYPE_CHECKING:
-    from .contract import (
-        DAMAGED,
-        FORGOTTEN,
-        OVERTAKEN,
-        Batch,
-        Billed,
-        Counted,
-        Kept,
-        Piece,
-        PriceRow,
-        Put,
-        Resume,
-        Row,
-        Segment,
-        SegmentEvent,
-        SessionLine,
-        SourceState,
-        Store,
-        StreamState,
-        Tail,
-        Taken,
-    )
+from .contract import (
+    DAMAGED,
+    FORGOTTEN,
+    OVERTAKEN,
+    Batch,
+    Billed,
+    Counted,
+    Kept,
+    Piece,
+    PriceRow,
+    Put,
+    Resume,
+    Row,
+    Segment,
+    SegmentEvent,
+    SessionLine,
+    SourceState,
+    Store,
+    StreamState,
+    Tail,
+    Taken,
+)
+from .sqlite import SqliteStore
 
 __all__ = [
     "Batch",
@@ -79,14 +76,7 @@ def open_store(url: str, *, read_only: bool = False, is_shared: bool = False) ->
         return PostgresStore(url, read_only=read_only, is_shared=is_shared)
     if "://" in url and not url.startswith("sqlite://"):
         raise StoreError(f"{url.split('://')[0]}:// stores are not supported; give a path, or postgresql://…")
-    path = url.removeprefix("sqlite://")
-    if read_only:
-        from ._sqlite_file import SqliteFile
-
-        return SqliteFile(path, read_only=True)  # type: ignore[return-value] # It becomes one when it must.
-    from .sqlite import SqliteStore
-
-    return SqliteStore(path)
+    return SqliteStore(url.removeprefix("sqlite://"), read_only=read_only)
 
 
 def is_server(url: str) -> bool:
@@ -99,11 +89,3 @@ def open_for_reading(url: str, *, is_shared: bool = False) -> Store:
     if "://" not in url and not os.path.exists(os.path.expanduser(url)):
         raise StoreMissing("there is no store yet; run `runlore sync`, or `runlore demo` for one to look at")
     return open_store(url, read_only=True, is_shared=is_shared)
-
-
-def __getattr__(name: str) -> object:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(f"{__name__}.contract"), name)

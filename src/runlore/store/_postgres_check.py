@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array as numbers_of
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -10,13 +9,11 @@ from typing import Any
 import zstandard
 
 from ..errors import StoreError
-from . import Row
-from ._pages import read_pages
-from ._postgres_index import VOLUME_BYTES
 from ._postgres_new import PostgresNew
-from ._postgres_read import unpacked_ids
-from ._postgres_words import COLUMNS, LONGEST, cut_words, unpacker
+from ._postgres_put import word_rows
+from ._postgres_words import COLUMNS, LONGEST, cut_words, list_words, unpacker
 from ._sql_check import Checker, made_again
+from .contract import Row, Segment
 
 SNAPSHOT = "isolation level repeatable read read only"
 
@@ -58,68 +55,70 @@ class PostgresChecker(PostgresNew, Checker):
         return [(f"the index {name} is not valid; `reindex index {name}` makes it again", False) for (name,) in self._all(sql)]
 
     def check_index(self, ids: Sequence[int] | None, step: Callable[[int], None] | None = None) -> dict[int, str]:
-        there = {id_ for (id_,) in self._all("select id from segments")}
-        wrong: dict[int, str] = {}
-        indexed: dict[int, int] = {}  # By id, what the words of a segment add up to; 0 where only some are looked at.
-        for number, packed in self._all("select number, ids from volumes order by number"):
-            sql = "select body from pages where volume = ? order by first, part"
-            pages = [body for (body,) in self._all(sql, (number,))] if ids is None else []
-            struck = {id_ for (id_,) in self._all("select id from struck where until >= ?", (number,))}
-            try:
-                found = [(id_, total) for id_, total in _summed(packed, pages) if id_ not in struck]
-            except ValueError as error:
-                raise StoreError(f"the index over words is damaged (volume {number}: {error})") from None
-            for id_, total in found:
-                if id_ in indexed:
-                    wrong[id_] = "is in the index twice"
-                indexed[id_] = total
-        wrong |= dict.fromkeys(indexed.keys() - there, "is in the index and nowhere else")
-        if self._one("select 1 from pages p where not exists (select 1 from volumes where number = p.volume) limit 1"):
-            raise StoreError("the index over words is damaged (pages of no volume)")
-        for id_ in sorted(there) if ids is None else ids:
-            if problem := self._wrong_with(id_, indexed, whole=ids is None):
+        stray = "select distinct w.id from search w where not exists (select 1 from segments s where s.session = w.session and s.id = w.id)"
+        wrong = {id_: "is in the index and nowhere else" for (id_,) in self._all(stray)}
+        every = self._all("select id from segments order by id") if ids is None else ()
+        for id_ in [id_ for (id_,) in every] if ids is None else ids:
+            if problem := self._find_problem(id_, is_sample=ids is not None):
                 wrong[id_] = problem
             if step is not None:
                 step(1)
         return wrong
 
-    def _wrong_with(self, id_: int, indexed: dict[int, int], *, whole: bool) -> str | None:
-        """What is wrong with the words of a segment. One that cannot be unpacked is another finding."""
+    def _find_problem(self, id_: int, *, is_sample: bool) -> str | None:
+        """Return what is wrong with the words of a segment. One that cannot be unpacked is another
+        finding. Of a sample it is also tried whether a search finds it."""
         segment = made_again(self, id_)
         if segment is None:
             return None
-        if id_ not in indexed:
+        vectors, stream = cut_words(segment)
+        columns = ", ".join(f"tsvectorsend({name})" for name in COLUMNS)
+        sql = f"select {columns} from search where session = ? and id = ? order by part"
+        stored = self._all(sql, (id_ >> 20, id_))
+        if vectors and not stored:
             return "is not in the index"
-        *words, stream = cut_words(segment)
+        if stored != vectors or not self._has_stream(id_, stream):
+            return "the index has other words"
+        if is_sample and not self._is_found(id_, segment):
+            return "a search does not find its words"
+        return None
+
+    def _has_stream(self, id_: int, stream: bytes) -> bool:
         (stored,) = self._one("select coalesce(stream, '') from segments where session = ? and id = ?", (id_ >> 20, id_))
         unpack = unpacker()
         try:
-            is_same = unpack(stored) == unpack(stream)  # Another zstd may have packed it otherwise.
+            return unpack(stored) == unpack(stream)  # Another zstd may have packed it otherwise.
         except zstandard.ZstdError:
-            is_same = False
-        if not is_same:
-            return "the index has other words"
-        if whole:
-            return None if indexed[id_] == _sum_of_all(words) else "the index has other words"
-        return None if all(self._is_found(id_, words, column) for column in range(3)) else "a search does not find its words"
+            return False
 
-    def _is_found(self, id_: int, words: Sequence[bytes | None], column: int) -> bool:
-        """Whether a search finds a segment by its first word in a column, and by its last one."""
-        once = [word for word in (words[column] or b"").split() if len(word) < LONGEST]  # Of longer ones the index has a part.
-        return all(id_ in self.postings(word.decode(), column=COLUMNS[column]) for word in {*once[:1], *once[-1:]})
+    def _is_found(self, id_: int, segment: Segment) -> bool:
+        """Whether a search finds a segment by the first and the last word of each column."""
+        texts = (segment.prompt, segment.reply, segment.tool)
+        for column, text in zip(COLUMNS, texts, strict=True):
+            words = [word.decode() for word in list_words(text)]
+            ends = {word for word in (*words[:1], *words[-1:]) if len(word) < LONGEST}
+            if not all(id_ in self.postings(word, column=column) for word in ends):
+                return False
+        return True
 
-    def reindex(self, ids: Sequence[int] | None) -> None:
+    def reindex(self, ids: Sequence[int] | None, step: Callable[[int, int], None] | None = None) -> None:
         with self.transaction():
             self._lock_for_writing()
-            self._index()
             if ids is None:
-                self._index_anew()
-                return
-            self._strike(ids)
-            self._bind_struck()  # Something may be there twice.
-            for id_ in ids:
-                self._index_again(id_)
-                self._index(VOLUME_BYTES)
+                self.db.execute("delete from search")
+                ids = [id_ for (id_,) in self._all("select id from segments order by id")]
+            else:
+                self._drop_words(ids)
+            for n, id_ in enumerate(ids):
+                if step is not None:
+                    step(n, len(ids))
+                if (segment := made_again(self, id_)) is not None:
+                    self._add_words(id_, segment)
+
+    def _add_words(self, id_: int, segment: Segment) -> None:
+        vectors, stream = cut_words(segment)
+        self.db.copy("search", word_rows(id_, vectors))
+        self.db.execute("update segments set stream = ? where session = ? and id = ?", (stream, id_ >> 20, id_))
 
     def restore_session(self, number: int, uid: str) -> None:
         with self.transaction():
@@ -135,28 +134,3 @@ class PostgresChecker(PostgresNew, Checker):
         with self.transaction():
             super().restore_source(number)
             self.db.execute("update sources set reader = ?, author = ? where number = ?", (self.reader, self.author, number))
-
-
-def _summed(packed: bytes, pages: Sequence[bytes]) -> list[tuple[int, int]]:
-    """The segments of a volume, and what their words on these pages add up to. Raises ValueError when they are damaged."""
-    ids = numbers_of("q", unpacked_ids(packed))
-    sums = [0] * len(ids)
-    for word, places in read_pages(pages):
-        for number, columns in places:
-            if number >= len(sums):
-                raise ValueError("a page names a segment that its volume has not")
-            sums[number] += _sum_of(word, columns)
-    return list(zip(ids, sums, strict=True))
-
-
-def _sum_of(word: bytes, columns: int) -> int:
-    return hash((word, columns))
-
-
-def _sum_of_all(words: Sequence[bytes | None]) -> int:
-    """What the words of a segment add up to, whatever their order."""
-    where: dict[bytes, int] = {}
-    for column, once in enumerate(words):
-        for word in (once or b"").split():
-            where[word] = where.get(word, 0) | 1 << column
-    return sum(_sum_of(word, columns) for word, columns in where.items())

@@ -14,11 +14,13 @@ from ..adapters import Facts
 from ..errors import StoreError
 from ..model import parse_time
 from ..timeline import Tally
-from . import OVERTAKEN, Row, Store, Taken
 from ._postgres_check import PostgresChecker
 from ._postgres_put import clean_row, clean_stream, month_of
 from ._postgres_read import Seen
 from ._sql_copy import Taker
+from .contract import OVERTAKEN, Row, Store, Taken
+from .copying import copy
+from .sqlite import SqliteStore
 
 _OTHERS = "select 1 from streams t join sources s on s.number = t.source where s.author != ? and t.session = ? limit 1"
 """Whether someone else has added to a session."""
@@ -114,9 +116,6 @@ class PostgresTaker(PostgresChecker, Taker):
 
     def backup(self, path: Path, step: Callable[[int, int], None] | None = None) -> None:
         """To a file that is a store by itself."""
-        from .copying import copy
-        from .sqlite import SqliteStore
-
         part = path.with_name(f"{path.name}.{os.getpid()}.part")
         try:
             with closing(SqliteStore(str(part))) as target:

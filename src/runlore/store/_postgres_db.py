@@ -13,17 +13,16 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import psycopg
+from psycopg.adapt import Dumper
+from psycopg.pq import Format
 from psycopg.types.numeric import Int8Dumper
 
 from ..errors import StoreError, StoreLost
-from ._postgres_bulk import HEAD, TAIL, pack_rows
+from ._postgres_pool import Share
 from ._sql import plain
-
-if TYPE_CHECKING:
-    from ._postgres_pool import Share
 
 PATIENCE_S = 60
 """How long a server may be away before a sync gives up on it."""
@@ -51,7 +50,7 @@ FEW, FEWEST = 16, 2
 no more than so many: COPY takes a round trip for each table, and client and server as long as two or three such statements."""
 
 ENOUGH_BYTES = 5 * 1024 * 1024
-"""Of packed rows that are sent at once: there is a COPY for each table, which costs client and server something however little it brings.
+"""Of rows that are sent at once: there is a COPY for each table, which costs client and server something however little it brings.
 Where more is sent at once, the server has nothing to do until then."""
 
 MANY = 100
@@ -74,6 +73,22 @@ _AGAIN = (psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected, 
 
 
 Statements = Sequence[tuple[str, Sequence[Any]]]
+Rows = dict[str, list[Sequence[Any]]]
+"""By table, or by table and columns as in `insert into`."""
+
+
+class Vector(bytes):
+    """A tsvector in its binary form: see `_postgres_words`."""
+
+
+class VectorDumper(Dumper):
+    """Sends a `Vector` as it is."""
+
+    oid = 3614  # Of tsvector, in every PostgreSQL.
+    format = Format.BINARY
+
+    def dump(self, obj: Vector) -> bytes:
+        return obj
 
 
 class Database:
@@ -87,23 +102,20 @@ class Database:
         self._later: list[tuple[str, Sequence[Any]]] = []
         """Statements that change something and answer nothing. They are sent with the next question: each round trip takes as long as
         the server, or the network, needs to wake up."""
-        self._rows: dict[str, list[Sequence[Any]]] = {}
-        """Rows that are to be added, by table. They are sent with the next question as well, and before what waits."""
-        self._few: list[tuple[str, Sequence[Any]]] = []
-        self._many: dict[str, list[bytes]] = {}
-        """The same, packed: of a few rows each with the statement for it, of many all for a table in the bytes of a COPY."""
+        self._rows: Rows = {}
+        """Rows that are to be added. They are sent with the next question as well, and before the statements."""
+        self._checked: Rows = {}
+        """The same, once they were checked. They are not changed any more."""
         self._size = 0
-        """Of both, in bytes."""
-        self.packed = 0
-        """How often such rows have been packed."""
+        """Of the texts and bytes in these."""
+        self.checks = 0
+        """How often rows have been checked."""
         self._types: dict[str, list[int]] = {}
         """Of the columns of these tables."""
         self._sending: Sending | None = None
         self._last: psycopg.Cursor[Any] | None = None
         self._share: Share | None = None
         if is_shared:
-            from ._postgres_pool import Share
-
             self._share = Share(url, OPTIONS, self._set_up)
         else:
             self._line = self._connect_within(patience_s)
@@ -129,6 +141,7 @@ class Database:
     def _set_up(self, connection: psycopg.Connection[Any]) -> None:
         settings = SETTINGS | (FOR_READING if self._read_only else {})
         connection.adapters.register_dumper(int, Int8Dumper)  # One plan for each statement, whatever the size of its numbers.
+        connection.adapters.register_dumper(Vector, VectorDumper)
         connection.execute("select " + ", ".join(f"set_config('{key}', '{value}', false)" for key, value in settings.items()))
 
     @contextmanager
@@ -184,11 +197,7 @@ class Database:
 
     def _wait_with(self, sql: str, bindings: Sequence[Any]) -> None:
         """Keeps a statement until the next question. What no column can hold is told at once: then it is known whose it is."""
-        for value in bindings:
-            if isinstance(value, str):
-                value.encode()
-            elif isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
-                raise OverflowError("a number has more than 64 bits")
+        check_row(bindings)
         self._later.append((sql, bindings))
 
     def _run(self, sql: str, bindings: Sequence[Any]) -> psycopg.Cursor[Any]:
@@ -223,43 +232,42 @@ class Database:
         if self._later:
             self._run("select 1", ())
 
-    def pack(self) -> None:
-        """Makes what is to be sent of the rows that wait. Raises OverflowError or UnicodeError when their columns cannot hold them."""
+    def check(self) -> None:
+        """Makes the rows that wait ready to be sent. Raises OverflowError or UnicodeError when a column cannot hold a value."""
         waiting, self._rows = self._rows, {}
-        self.packed += bool(waiting)
-        most = FEW if sum(map(len, waiting.values())) <= FEW else FEWEST
+        self.checks += bool(waiting)
         for into, rows in waiting.items():
-            parts = pack_rows(rows, self._types_of(into))
-            self._size += sum(map(len, parts))
-            if len(rows) > most or into in self._many:
-                self._many.setdefault(into, []).extend(parts)
-            else:
-                self._few += [(f"insert into {into} values (%s{', %s' * (len(row) - 1)})", row) for row in rows]
+            self._size += sum(map(check_row, rows))
+            self._checked.setdefault(into, []).extend(rows)
 
     def send_behind(self) -> None:
         """Sends what waits, when it is enough, while more is made: the next statement waits for that, and raises what it did."""
-        self.pack()
+        self.check()
         if self._size >= ENOUGH_BYTES:
-            line, few, many, later = self._connection, self._few, self._many, self._later
-            self._few, self._many, self._later, self._size = [], {}, [], 0
+            line, rows, later = self._connection, self._take_checked(), self._later
+            self._later = []
             # Known before it begins: whoever is interrupted in between has to wait for it.
-            self._sending = Sending(lambda is_wanted: self._send(line, few, many, later, is_wanted))
+            self._sending = Sending(lambda is_wanted: self._send(line, rows, later, is_wanted))
             try:
                 self._sending.start()
             except RuntimeError:  # No thread is to be had.
                 self._sending = None
-                self._send(line, few, many, later)
+                self._send(line, rows, later)
 
     def _send_rows(self) -> None:
-        self.pack()
-        if self._few or self._many:
-            few, many = self._few, self._many
-            self._few, self._many, self._size = [], {}, 0
-            self._send(self._connection, few, many)
+        self.check()
+        if self._checked:
+            self._send(self._connection, self._take_checked())
+
+    def _take_checked(self) -> Rows:
+        rows, self._checked, self._size = self._checked, {}, 0
+        for into in rows:
+            self._types_of(into)  # While the connection is free to be asked.
+        return rows
 
     def _drop_waiting(self) -> None:
         self._size = 0
-        for waiting in (self._later, self._rows, self._few, self._many):
+        for waiting in (self._later, self._rows, self._checked):
             waiting.clear()
 
     def _types_of(self, into: str) -> list[int]:
@@ -273,22 +281,26 @@ class Database:
     def _send(
         self,
         line: psycopg.Connection[Any],
-        few: Statements,
-        many: dict[str, list[bytes]],
+        rows: Rows,
         later: Statements = (),
         is_wanted: Callable[[], bool] = lambda: True,
     ) -> None:
+        """Sends rows, a few together by INSERT, many by COPY; and statements behind them."""
+        most = FEW if sum(map(len, rows.values())) <= FEW else FEWEST
+        few = {into: some for into, some in rows.items() if len(some) <= most}
         with self.told():
             if few:
                 with line.pipeline():
-                    for sql, row in few:
-                        line.execute(sql, row)
-            for into, parts in many.items():
+                    for into, some in few.items():
+                        for row in some:
+                            line.execute(f"insert into {into} values (%s{', %s' * (len(row) - 1)})", row)
+            for into in rows.keys() - few.keys():
                 with line.cursor() as cursor, cursor.copy(f"copy {into} from stdin (format binary)") as copy:
-                    for part in (HEAD, *parts, TAIL):
+                    copy.set_types(self._types[into])
+                    for row in rows[into]:
                         if not is_wanted():
                             raise StoreLost(f"{self.name}: what was being sent was taken back")
-                        copy.write(part)
+                        copy.write_row(row)
             if later:
                 with line.pipeline():
                     for sql, values in later:
@@ -428,6 +440,20 @@ class Sending:
         """The same, but what is not on its way yet need not be sent."""
         self._is_wanted = False
         self.wait()
+
+
+def check_row(row: Sequence[Any]) -> int:
+    """Return the size of the texts and bytes in a row. Raises OverflowError or UnicodeError when there
+    is something in it that no column can hold."""
+    size = 0
+    for value in row:
+        if isinstance(value, str):
+            size += len(value.encode())
+        elif isinstance(value, bytes):
+            size += len(value)
+        elif isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
+            raise OverflowError("a number has more than 64 bits")
+    return size
 
 
 @lru_cache(maxsize=512)

@@ -9,19 +9,19 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from ..model import BLOCK
-from . import Batch, Kept, Piece, Put
 from ._sql import plain
 from .calls import hash_of
+from .contract import Batch, Kept, Piece, Put
 from .pieces import PARENT, SEQ, outside, rebuild
 
 
 class NewRow:
     """A row that waits to be sent, and can be changed as long as it does."""
 
-    def __init__(self, names: Sequence[str], values: list[Any], packed: int) -> None:
+    def __init__(self, names: Sequence[str], values: list[Any], checks: int) -> None:
         self.names, self.values = list(names), values
-        self.packed = packed
-        """How often rows had been packed when it began to wait."""
+        self.checks = checks
+        """How often rows had been checked when it began to wait."""
 
     def __getitem__(self, name: str) -> Any:
         return self.values[self.names.index(name)]

@@ -17,9 +17,7 @@ import msgspec
 
 from ..adapters import Source
 from ..model import BLOCK, SCHEMA_VERSION, Digest, format_time
-from . import Batch, Kept, Piece, Put
 from ._postgres_db import array
-from ._postgres_index import VOLUME_BYTES
 from ._postgres_made import Call, Expected, Made, NewRow, clean, hashes_of, uids_of
 from ._postgres_put import PostgresWriter, clean_row, clean_stream, month_of
 from ._postgres_read import Seen
@@ -28,6 +26,7 @@ from ._sql_calls import PUT_CALL
 from ._sql_digests import Shelf, rows_of_digest, said_by
 from .calls import COLUMNS, from_row, hash_of, to_row
 from .charging import dead_ends_of
+from .contract import Batch, Kept, Piece, Put
 from .numbering import rows_in
 from .pieces import SEQ
 
@@ -52,11 +51,10 @@ class PostgresNew(PostgresWriter, Shelf):
             self._lock_for_writing()
             assert self._seen is not None
             self._seen.expected = self._expect(batches, self._seen)
-            self._index(VOLUME_BYTES)
             # While the server takes in what was put before, this is being made.
             self.db.send_behind()
             yield
-            self.db.pack()  # What cannot be stored is the fault of these, and no others'.
+            self.db.check()  # What cannot be stored is the fault of these, and no others'.
             self._seen.put, self._seen.expected = self._seen.expected, None
 
     def _expect(self, batches: Sequence[Batch], seen: Seen) -> Expected:
@@ -185,7 +183,7 @@ class PostgresNew(PostgresWriter, Shelf):
                 schema_version=SCHEMA_VERSION, repo=facts.repo, domain=None, task_ref=facts.task_ref,
                 analyzed_at=None, analyzed_seq=None, analyzed_hash=None, outcome="unknown", outcome_evidence=None, quality=None,
             )  # fmt: skip
-            made.row = NewRow(list(row), self._add_row("sessions", row), self.db.packed)
+            made.row = NewRow(list(row), self._add_row("sessions", row), self.db.checks)
             return
         # Another clock, or this one before it was set, may have been ahead when it was discovered.
         sums["ingested_at"] = max(now, made.row["discovered_at"])
@@ -243,7 +241,7 @@ class PostgresNew(PostgresWriter, Shelf):
         return None if made is None or made.row is None else (made, made.row)
 
     def _is_waiting(self, row: NewRow) -> bool:
-        return row.packed == self.db.packed
+        return row.checks == self.db.checks
 
     def set_places(self, found: dict[str, tuple[str | None, str | None]]) -> None:
         rest = {}

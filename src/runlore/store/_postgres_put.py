@@ -15,13 +15,13 @@ from ..adapters import Facts
 from ..errors import StoreError
 from ..model import SCHEMA_VERSION, format_time
 from ..timeline import Tally
-from . import OVERTAKEN, Batch, Piece, Put, Segment
-from ._postgres_db import array
-from ._postgres_index import VOLUME_BYTES, PostgresIndex
-from ._postgres_read import Seen
+from ._postgres_db import Vector, array
+from ._postgres_read import PostgresReader, Seen
+from ._postgres_words import cut_words
 from ._sql import plain, without_nul
 from ._sql_calls import CALL_COLUMNS
 from ._sql_put import Writer
+from .contract import OVERTAKEN, Batch, Piece, Put, Segment, Words
 from .numbering import absolute, rows_in
 from .pieces import KIND, NATIVE_ID, OFFSET, SEQ, SUMMARY, TOOL, TS, bodies_of, clean_facts, hidden_id
 
@@ -36,7 +36,7 @@ _TEXTS = (KIND, TOOL, ACTION, CALL, SUMMARY)
 """The columns of a row with text that may be anything; the native id apart."""
 
 
-class PostgresWriter(PostgresIndex, Writer):
+class PostgresWriter(PostgresReader, Writer):
     """The putting part of `PostgresStore`."""
 
     takes_cut_words: bool = True
@@ -53,6 +53,14 @@ class PostgresWriter(PostgresIndex, Writer):
         return {"reader": self.reader, "author": self.author}
 
     @abstractmethod
+    def _lock_for_writing(self) -> None:
+        """Until the transaction ends, nobody else writes."""
+
+    @abstractmethod
+    def transaction(self) -> Any:
+        """All that is done within is done as a whole, or not at all."""
+
+    @abstractmethod
     def _make_months(self, months: set[int]) -> None:
         """The partitions of these months."""
 
@@ -60,7 +68,6 @@ class PostgresWriter(PostgresIndex, Writer):
         with self.transaction():
             self._lock_for_writing()
             done = super().put(self._in_own_name(batch))
-            self._index(VOLUME_BYTES)
             self.db.flush()  # What cannot be stored is this batch's fault, and no other's.
         return done
 
@@ -68,23 +75,13 @@ class PostgresWriter(PostgresIndex, Writer):
     def _step(self) -> Iterator[None]:
         if self._seen is not None:
             self._seen.forget_made()
-        waiting = dict(self._to_index), self._index_bytes
         try:
             with super()._step():
                 yield
         except BaseException:
-            self._to_index, self._index_bytes = waiting
             if self._seen is not None:  # What was seen may be undone.
                 self._seen = Seen()
             raise
-
-    def _sum_up(self) -> None:
-        self._index()
-        super()._sum_up()
-
-    def postings(self, term: str, *, prefix: bool = False, column: str | None = None) -> list[int]:
-        self._index()
-        return super().postings(term, prefix=prefix, column=column)
 
     # ── whose session it is ──────────────────────────────────────────────────────────────────────────────────────────
     def _in_own_name(self, batch: Batch) -> Batch:
@@ -285,15 +282,25 @@ class PostgresWriter(PostgresIndex, Writer):
         """Adds segments by (id, first, last, segment)."""
         if any(id_ > session << 20 | 0xFFFFF for id_, *_ in rows):
             raise StoreError("a session has more than a million segments")
-        segments = [
-            (id_, session, first, last, segment.length, segment.hash, segment.body, self._words_of(id_, segment))
-            for id_, first, last, segment in rows
-        ]
+        segments, words = [], []
+        for id_, first, last, segment in rows:
+            vectors, stream = segment.cut or cut_words(segment)
+            segments.append((id_, session, first, last, segment.length, segment.hash, segment.body, stream))
+            words += word_rows(id_, vectors)
         self.db.copy("segments", segments, ahead=ahead)
+        self.db.copy("search", words, ahead=ahead)
+        self._phrases = "", {}
 
     def _drop_segments(self, where: str, bindings: tuple[Any, ...]) -> None:
-        self._lock_for_writing()  # Until when they count is the last volume, and nobody else may write one meanwhile.
-        self._strike(id_ for (id_,) in self._all(f"delete from segments where {where} returning id", bindings))
+        gone = [id_ for (id_,) in self._all(f"delete from segments where {where} returning id", bindings)]
+        self._drop_words(gone)
+
+    def _drop_words(self, ids: Sequence[int]) -> None:
+        """Removes what the index has of these segments."""
+        self._phrases = "", {}
+        if ids:
+            sql = "delete from search where session = any(?::bigint[]) and id = any(?::bigint[])"
+            self.db.execute(sql, (array({id_ >> 20 for id_ in ids}), array(ids)))
 
     # ── calls ────────────────────────────────────────────────────────────────────────────────────────────────────────
     def _put_call_rows(self, rows: list[list[Any]], there: Container[int]) -> None:
@@ -314,6 +321,11 @@ class PostgresWriter(PostgresIndex, Writer):
     def set_places(self, found: dict[str, tuple[str | None, str | None]]) -> None:
         names = self._claims() if found else {}
         super().set_places({names.get(uid, uid): places for uid, places in found.items()})
+
+
+def word_rows(id_: int, vectors: Words) -> list[tuple[Any, ...]]:
+    """Return the rows of `search` for a segment."""
+    return [(id_ >> 20, id_, part, *(words and Vector(words) for words in columns)) for part, columns in enumerate(vectors)]
 
 
 def clean_row(row: list[Any], flavor: str) -> list[Any]:

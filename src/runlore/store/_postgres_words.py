@@ -1,33 +1,34 @@
-"""The words of a segment, for the index in PostgreSQL, and what to ask it for a word or a phrase.
+"""The words of a segment, as PostgreSQL's index has them, and what to ask it for a word or a phrase.
 
-Words are cut by the tokenizer of SQLite's index, so both stores find the same. The index has each word of a segment once (`_pages.py`):
-words and prefixes are answered by it alone. All words in their order are kept packed beside the segment, and prove phrases.
+Words are cut by the tokenizer of SQLite's index, so both stores find the same. The table `search`
+has each word of a segment once, in a tsvector without positions, under GIN: words and prefixes are
+answered by the index alone. All words in their order are kept packed beside the segment, and prove
+phrases.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import struct
+from collections.abc import Callable, Iterator
 from functools import cache, lru_cache
+from itertools import zip_longest
 from typing import Any
 
 import apsw
 import msgspec
 import zstandard
 
-from . import Segment
-from ._pages import WORD_BYTES, Words
-from .contract import CutWords
-
-try:
-    from .. import _speed
-except ImportError:  # It was not compiled.
-    _speed = None  # type: ignore[assignment]
+from .contract import CutWords, Segment
 
 COLUMNS = ("prompt", "reply", "tool")
 SAID = COLUMNS[:2]
 
-LONGEST = WORD_BYTES // 4
-"""Characters of a word that the index has. One of so many, or more, is proved like a phrase."""
+LONGEST = 500
+"""Characters of a word that the index has: PostgreSQL takes words of up to 2,046 bytes. One of so
+many, or more, is proved like a phrase."""
+
+VECTOR_BYTES = 500_000
+"""Of words in one tsvector, which holds a megabyte."""
 
 PROVED = 500
 """Segments whose words are fetched at a time."""
@@ -37,86 +38,60 @@ _compress = zstandard.ZstdCompressor(level=1).compress
 _FOLD = bytes(c | 0x20 if 65 <= c <= 90 else c if c >= 0x80 or chr(c).isalnum() else 0x20 for c in range(256))
 _FOREIGN = bytes(c >= 0x80 for c in range(256))
 _SIGNS = ("→".encode(), "—".encode(), "│".encode())
-"""Three in four words beyond ASCII are no words but for one of these beside them: agents number lines with the first."""
+"""Most words beyond ASCII are no words but for one of these beside them: agents number lines with
+the first."""
 _SHORT = 64
 """Bytes of a word beyond ASCII that may come again."""
 
 
 class Asked(msgspec.Struct, frozen=True):
-    """A word or phrase: `words` are for the index, the last perhaps the beginning of one, and what it finds is proved by `phrase` when
-    there is one."""
+    """A word or phrase: `query` is a tsquery, and what it finds is proved by `phrase` if there is one."""
 
-    words: tuple[bytes, ...]
-    is_prefix: bool
+    query: str
     phrase: bytes | None
-
-    @property
-    def ranges(self) -> list[tuple[bytes, bytes]]:
-        """Of each word, from where on and up to where it stands in order. No word has a byte of 255, nor goes on with one of 0."""
-        last = len(self.words) - 1
-        return [(word, word + (b"\xff" if self.is_prefix and n == last else b"\0")) for n, word in enumerate(self.words)]
 
 
 def cut_words(segment: Segment) -> CutWords:
-    """The words of a segment, as they are kept."""
-    lines, columns = [], []
-    for text in (segment.prompt, segment.reply, segment.tool):
-        line, once, longest = list_words(text, cut_foreign)
-        if longest > LONGEST:  # In bytes, so perhaps none is.
-            once = _once(once.split())
-        lines.append(line)
-        columns.append(once or None)
-    prompt, reply, tool = columns
-    return prompt, reply, tool, _compress(b"\n".join(lines))
+    """Return the words of a segment, as its rows in `search` and `segments` have them."""
+    lists = [list_words(text) for text in (segment.prompt, segment.reply, segment.tool)]
+    prompt, reply, tool = ([_vector(part) for part in _parts(set(words))] for words in lists)
+    lines = [b" %b " % b" ".join(words) for words in lists]
+    return list(zip_longest(prompt, reply, tool)), _compress(b"\n".join(lines))
 
 
-def list_words_in_python(text: bytes, cut: Callable[[bytes], bytes]) -> tuple[bytes, bytes, int]:
-    """The words of a text, as SQLite's index sees them, with one blank before, between and behind; each of them once, with blanks between;
-    and the length of the longest. `cut` takes those apart that are not all ASCII."""
-    words = fold(text, cut).split()
-    once = dict.fromkeys(words)
-    return b" %b " % b" ".join(words), b" ".join(once), max(map(len, once), default=0)
-
-
-list_words = getattr(_speed, "list_words", list_words_in_python)
-"""The same, compiled it takes a third of the time."""
+def list_words(text: bytes) -> list[bytes]:
+    """Return the words of a text in order, as SQLite's index has them."""
+    low = text.translate(_FOLD)
+    return low.split() if low.isascii() else _fold_foreign(low).split()
 
 
 def ask(term: str, *, prefix: bool) -> Asked | None:
-    """What to ask for a term; None when there is no word in it."""
+    """Return what to ask for a term; None when there is no word in it."""
     words = cut(term.encode("utf-8", "replace"))
     if not words:
         return None
+    marks = [""] * (len(words) - 1) + [":*" if prefix else ""]
+    query = " & ".join(f"'{word[:LONGEST]}'{mark}" for word, mark in zip(words, marks, strict=True))
     is_plain = len(words) == 1 and len(words[0]) < LONGEST
-    phrase = None if is_plain else f" {' '.join(words)}{'' if prefix else ' '}".encode()
-    return Asked(tuple(word[:LONGEST].encode() for word in words), prefix, phrase)
-
-
-def words_in(stream: bytes) -> Words:
-    """The words of a packed stream, each once, as `cut_words` had them."""
-    prompt, reply, tool = (_once(line.split()) or None for line in unpacker()(stream).split(b"\n"))
-    return prompt, reply, tool
-
-
-def _once(words: list[bytes]) -> bytes:
-    return b" ".join(dict.fromkeys(word.decode()[:LONGEST].encode() for word in words))
+    return Asked(query, None if is_plain else f" {' '.join(words)}{'' if prefix else ' '}".encode())
 
 
 def columns_with(stream: bytes, phrase: bytes, unpack: Callable[[bytes], bytes]) -> frozenset[str]:
-    """The columns that have the phrase in a packed stream. To make an `unpacker` takes half as long as to use it."""
+    """Return the columns that have the phrase in a packed stream, unpacked by an `unpacker`."""
     text = unpack(stream)
     if phrase not in text:
         return frozenset()
-    return frozenset(column for column, line in zip(COLUMNS, text.split(b"\n"), strict=False) if phrase in line)
+    lines = zip(COLUMNS, text.split(b"\n"), strict=False)
+    return frozenset(column for column, line in lines if phrase in line)
 
 
 def unpacker() -> Callable[[bytes], bytes]:
-    """What unpacks streams, in one thread."""
+    """Return what unpacks streams, in one thread."""
     return zstandard.ZstdDecompressor().decompress
 
 
 def cut(text: bytes) -> list[str]:
-    """The words of a text, in order, as SQLite's index sees them."""
+    """Return the words of a text in order, cut by the tokenizer of SQLite's index itself."""
     try:
         words: list[str] = _tokenizer()(text)
     except UnicodeError:
@@ -124,15 +99,13 @@ def cut(text: bytes) -> list[str]:
     return words
 
 
-def fold(text: bytes, cut: Callable[[bytes], bytes]) -> bytes:
-    """The words of a text with blanks between. What is ASCII, which is nearly all, is not left to the tokenizer: two thirds of the time."""
-    low = text.translate(_FOLD)
-    if low.isascii():
-        return low
+def _fold_foreign(low: bytes) -> bytes:
+    """Return a text with its words beyond ASCII as the tokenizer cuts them, and blanks between. The
+    others, which are nearly all, need no tokenizer."""
     for sign in _SIGNS:
         low = low.replace(sign, b" ")
     foreign = low.translate(_FOREIGN)
-    made: list[bytes] = []
+    pieces: list[bytes] = []
     at = 0
     here = foreign.find(1)
     while here >= 0:
@@ -140,14 +113,13 @@ def fold(text: bytes, cut: Callable[[bytes], bytes]) -> bytes:
         last = low.find(b" ", here)
         if last < 0:
             last = len(low)
-        made += (low[at:first], cut(low[first:last]))
+        pieces += (low[at:first], _cut_foreign(low[first:last]))
         at, here = last, foreign.find(1, last)
-    made.append(low[at:])
-    return b"".join(made)
+    pieces.append(low[at:])
+    return b"".join(pieces)
 
 
-def cut_foreign(word: bytes) -> bytes:
-    """The words of one that is not all ASCII, with blanks between."""
+def _cut_foreign(word: bytes) -> bytes:
     return _cut_again(word) if len(word) <= _SHORT else _cut(word)
 
 
@@ -162,3 +134,31 @@ _cut_again = lru_cache(maxsize=1 << 15)(_cut)
 def _tokenizer() -> Any:
     tokenizer = apsw.Connection(":memory:").fts5_tokenizer("unicode61", ["remove_diacritics", "2"])
     return lambda text: tokenizer(text, apsw.FTS5_TOKENIZE_DOCUMENT, None, include_offsets=False, include_colocated=False)
+
+
+def _parts(words: set[bytes]) -> Iterator[list[bytes]]:
+    """Yield the words as tsvectors hold them: in order, cut where they are too long, and in several
+    lists where they are too many."""
+    if max(map(len, words), default=0) > LONGEST:
+        words = {word.decode()[:LONGEST].encode() for word in words}
+    ordered = sorted(words)
+    if sum(map(len, ordered)) + len(ordered) < VECTOR_BYTES:
+        yield from [ordered] if ordered else []
+        return
+    part: list[bytes] = []
+    size = 0
+    for word in ordered:
+        part.append(word)
+        size += len(word) + 1
+        if size >= VECTOR_BYTES:
+            yield part
+            part, size = [], 0
+    if part:
+        yield part
+
+
+def _vector(words: list[bytes]) -> bytes:
+    """Return a tsvector as PostgreSQL sends it: how many words there are; and each in order, with a
+    zero byte behind it and the number of its positions, none."""
+    end = b"\0\0\0"
+    return struct.pack(">i", len(words)) + end.join(words) + end

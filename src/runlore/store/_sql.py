@@ -8,32 +8,28 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-
-TYPE_CHECKING = False  # As in `typing`, which is not imported for this alone.
-
-if TYPE_CHECKING:
-    from pathlib import Path
-    from typing import Any, ClassVar, Protocol
-
-    class Connection(Protocol):
-        """What the stores need of `apsw.Connection`, and PostgreSQL's has as well."""
-
-        def execute(self, sql: str, bindings: Any = ..., /) -> Any:
-            """Runs a statement; what comes back has `fetchone` and `fetchall`."""
-
-        def executemany(self, sql: str, rows: Any, /) -> Any:
-            """Runs a statement for each row."""
-
-        def changes(self) -> int:
-            """How many rows the last statement changed."""
-
-        @property
-        def in_transaction(self) -> bool:
-            """Whether one was begun."""
-
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
 
 NUL = "\N{SYMBOL FOR NULL}"
 """Stands for a NUL, which no text of PostgreSQL can hold."""
+
+
+class Connection(Protocol):
+    """What the stores need of `apsw.Connection`, and PostgreSQL's has as well."""
+
+    def execute(self, sql: str, bindings: Any = ..., /) -> Any:
+        """Runs a statement; what comes back has `fetchone` and `fetchall`."""
+
+    def executemany(self, sql: str, rows: Any, /) -> Any:
+        """Runs a statement for each row."""
+
+    def changes(self) -> int:
+        """How many rows the last statement changed."""
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether one was begun."""
 
 
 class Speaker(ABC):

@@ -8,12 +8,12 @@ from contextlib import AbstractContextManager
 from typing import Any, ClassVar
 
 from ..model import Call
-from . import Billed, Kept, PriceRow
 from ._sql import values_for
 from ._sql_charges import Charger
 from ._sql_terms import MODEL, TARIFF, Terms
 from .asked import SIDECHAIN
 from .calls import ALONE, COLUMNS, PRICED, SUM, from_row, has_other_request, hash_of, to_row
+from .contract import Billed, Kept, PriceRow
 
 _CALL = ", ".join(f"c.{name}" for name in COLUMNS)
 _MODEL = slice(COLUMNS.index(MODEL[0]), COLUMNS.index(MODEL[-1]) + 1)

@@ -14,9 +14,9 @@ from ..adapters import Facts, Position
 from ..errors import StoreError
 from ..model import BLOCK, SCHEMA_VERSION, SessionEvent, format_time
 from ..timeline import Tally, merge
-from . import DAMAGED, Counted, Row, Segment
 from ._sql_put import PUT_BACK, Writer
 from ._sql_read import Reader
+from .contract import DAMAGED, Counted, Row, Segment
 from .pieces import LENGTH, OFFSET, PARENT, SEQ, pack_one, read_row, unpack
 
 T = TypeVar("T")

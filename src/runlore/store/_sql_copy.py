@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from . import Row, Taken
 from ._sql_check import Checker
 from ._sql_put import INSERT_EVENT, PUT_RECORDS
 from ._sql_terms import MODEL, TARIFF
+from .contract import Row, Taken
 from .digest_rows import ERROR
 from .pieces import LENGTH, OFFSET, pack_one, unpack
 

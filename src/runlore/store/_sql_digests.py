@@ -12,11 +12,12 @@ import msgspec
 
 from ..errors import RunloreError
 from ..model import Digest, SessionEvent, format_time
-from . import Filter, Row
 from ._sql_list import UNCOVERED
 from ._sql_read import Reader
+from .asked import Filter
 from .bodies import whole
 from .charging import dead_ends_of
+from .contract import Row
 from .digest_rows import ERROR, clean_digest, error_rows, pack_digest, unpack_digest
 from .digests import SessionError
 from .pieces import ASIDE, CUT, Cleaner, unpack

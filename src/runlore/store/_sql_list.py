@@ -6,17 +6,13 @@ Nothing here writes, or knows how events and bodies are kept.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from .._text import encoded
-from .._units import format_time
+from ..model import format_time
 from ._sql import Speaker
-
-TYPE_CHECKING = False  # As in `typing`, which is not imported for this alone.
-
-if TYPE_CHECKING:
-    from typing import Any
-
-    from . import Filter, SessionLine
+from .asked import Filter
+from .line import SessionLine
 
 LINE = (
     "uid, flavor, coalesce(name, title), repo, domain, cwd, git_branch, model, started_at, ended_at, outcome, task_ref,"
@@ -62,8 +58,6 @@ class Lister(Speaker):
     def sessions(self, chosen: Filter, *, sort: str = "ended", limit: int | None = None, offset: int = 0) -> list[SessionLine]:
         where, bindings = self._where(chosen)
         sql = f"select {LINE} from sessions {where} order by {SORTS[sort]} desc nulls last, uid limit ? offset ?"
-        from .line import SessionLine
-
         return [SessionLine(*row) for row in self._all(sql, (*bindings, _high(limit), offset))]
 
     def uids(self, chosen: Filter, *, limit: int | None = None) -> list[str]:
@@ -91,8 +85,6 @@ class Lister(Speaker):
     def lines(self, numbers: Sequence[int]) -> dict[int, SessionLine]:
         sql = f"select number, {LINE} from carray(?) c join sessions on number = c.value"
         rows = self._all(sql, (self.ids(numbers),)) if numbers else []
-        from .line import SessionLine
-
         return {number: SessionLine(*line) for number, *line in rows}
 
     def newest(self, numbers: Sequence[int], *, by: str = "ended") -> list[int]:

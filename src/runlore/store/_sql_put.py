@@ -14,10 +14,10 @@ from ..adapters import Facts
 from ..errors import StoreBusy
 from ..model import BLOCK, format_time
 from ..timeline import Tally
-from . import DAMAGED, OVERTAKEN, Batch, Piece, Put, Segment, SourceState, StreamState
 from ._sql import values_for
 from ._sql_calls import Ledger
 from ._sql_sources import Sources
+from .contract import DAMAGED, OVERTAKEN, Batch, Piece, Put, Segment, SourceState, StreamState
 from .copies import Copies
 from .numbering import Again, absolute, numbers_of
 from .pieces import (

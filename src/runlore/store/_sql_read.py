@@ -6,6 +6,7 @@ import os
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import msgspec
@@ -14,8 +15,8 @@ import zstandard
 from ..adapters import Facts, Position, Record, Source
 from ..model import BLOCK, CALL_KINDS, Cost, Session, SessionEvent, parse_time, shorten
 from ..timeline import Tally
-from . import Resume, SourceState, StreamState, Tail
 from ._sql_list import Lister, _high
+from .contract import Resume, SourceState, StreamState, Tail
 from .pieces import ASIDE, CUT, ERROR, FLAGS, LENGTH, OFFSET, SEGMENT_BYTES, SEQ, SUMMARY, read_briefly, read_row, unpack, unpack_records
 
 EVENT = 'seq, ts, kind, parent_seq, tool, action, flags, exit_code, native_id, call_id, summary, "offset", length, rest'
@@ -174,8 +175,6 @@ class Reader(Lister):
 
     # ── the index ────────────────────────────────────────────────────────────────────────────────────────────────────
     def scan(self, numbers: Sequence[int], test: Callable[[bytes], bool]) -> Iterator[int]:
-        from concurrent.futures import Future, ThreadPoolExecutor
-
         sql = "select id, length, body from segments where session = ? order by first_seq"
         # Decompression and RE2 let go of Python's lock, and a second thread brings 1.7 times the speed; more would wait for it.
         with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:

@@ -10,14 +10,13 @@ from itertools import groupby
 
 import msgspec
 
-from .._findings import Tested
-from ..model import BLOCK, Digest, format_time
+from ..model import BLOCK, Digest, TestRun, format_time
 from ..timeline import Tally
-from . import DAMAGED, Batch, Put
 from ._sql_digests import HAS_MORE
 from ._sql_forget import Forgetter
 from ._sql_list import UNCOVERED
 from ._sql_put import INSERT_EVENT, Short, add
+from .contract import DAMAGED, Batch, Put
 from .pieces import ASIDE, CUT, GONE, SEQ, copied, cut_down, pack_one, without_body
 from .retention import Bulk, Marks, Weight
 
@@ -230,5 +229,5 @@ def cited_in(digest: Digest) -> dict[int, str]:
     return found
 
 
-def _counts(run: Tested) -> str:
+def _counts(run: TestRun) -> str:
     return ", ".join(f"{count} {word}" for word in ("passed", "failed", "skipped") if (count := getattr(run, word)) is not None)

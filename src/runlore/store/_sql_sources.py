@@ -6,12 +6,12 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
+from hashlib import blake2b
 from itertools import groupby
 from typing import Any, ClassVar
 
 import msgspec
 
-from .._hash import blake2b
 from ..adapters import Facts, Source
 from ..model import format_time
 from ..timeline import Tally, merge

@@ -7,15 +7,11 @@ import math
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
+from typing import Any
 
-from .._units import format_time
+from ..model import format_time
 from ._sql_list import UNCOVERED, Lister
 from .asked import MARKED_FROM, MARKS, SIDECHAIN, SLOT, WASTED, CallFilter, CallSum, Filter
-
-TYPE_CHECKING = False  # As in `typing`, which is not imported for this alone.
-
-if TYPE_CHECKING:
-    from typing import Any
 
 _PART = 1_000_000
 """Money is added up in two parts, whole ones of this and the rest: what one call may cost at most would overflow after 92 calls."""

@@ -11,10 +11,10 @@ from typing import Any
 import apsw
 
 from ..errors import StoreError
-from . import Row, Segment
 from ._sql_check import Checker, made_again
 from ._sqlite_put import SqliteWriter
 from ._sqlite_read import SqliteReader
+from .contract import Row, Segment
 
 BACKUP_PAGES = 1000
 """Pages of 8 KB that are copied between two looks at the clock."""
@@ -65,13 +65,15 @@ class SqliteChecker(SqliteWriter, Checker):
                     step(1)
             return aside.compare(is_all=ids is None)
 
-    def reindex(self, ids: Sequence[int] | None) -> None:
+    def reindex(self, ids: Sequence[int] | None, step: Callable[[int, int], None] | None = None) -> None:
         with self.transaction(), self.told():
             self._index()
             if ids is None:
                 self.db.execute("insert into search(search) values ('delete-all')")
                 ids = [id_ for (id_,) in self._all("select id from segments order by id")]
-            for id_ in ids:
+            for n, id_ in enumerate(ids):
+                if step is not None:
+                    step(n, len(ids))
                 self.db.execute("delete from search where rowid = ?", (id_,))
                 segment = made_again(self, id_)
                 if segment is not None:

@@ -1,13 +1,12 @@
-"""How the file of a SQLite store is opened, and its transactions: with it all that lists and reports ask of one.
-
-The rest is a dozen modules. A store that is opened for reading has them when something of theirs is first asked for.
-"""
+"""How the file of a SQLite store is opened, and its transactions."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
 import apsw
 
@@ -16,16 +15,18 @@ from ._sql import migrations
 from ._sql_sums import Summer
 from ._sqlite_list import SqliteLister
 
-TYPE_CHECKING = False  # As in `typing`, which is not imported for this alone.
+MIGRATIONS = Path(__file__).parent / "migrations"
 
-if TYPE_CHECKING:
-    from typing import Any
+APPLICATION_ID = int.from_bytes(b"rlor", "big")
+"""In the header of every store, where `file` and others look for it: this is a file of runlore."""
 
-MIGRATIONS = os.path.join(os.path.dirname(__file__), "migrations")
+CHECKPOINT_PAGES = 5000
+"""Of the write-ahead log, 40 MB. Then a commit brings it into the file, and waits for the disk. With
+SQLite's own 1,000 a long sync on a busy disk would wait five times as often."""
 
 
 class SqliteFile(SqliteLister, Summer):
-    """See `Store`. What is not here is in `SqliteStore`, and asking for it makes this one: importing it takes longer than a report."""
+    """The part of `SqliteStore` that opens it."""
 
     machine: str | None = None
     takes_cut_words: bool = False
@@ -60,11 +61,8 @@ class SqliteFile(SqliteLister, Summer):
 
     def _set_up(self, read_only: bool) -> None:
         self.db.set_busy_timeout(10_000)
-        version = self.db.pragma("user_version")
+        version = self._format()
         if version == 0:
-            # Asked again: another process may just have made it ours.
-            if self._one("select 1 from sqlite_schema limit 1") and self.db.pragma("user_version") == 0:
-                raise StoreError(f"{self.path} is a database of something else; name another file for the store")
             if read_only:
                 raise StoreError(f"{self.path}: there is no store yet; run `runlore sync` first")
             # These two shape the file and must come before its first table.
@@ -74,32 +72,41 @@ class SqliteFile(SqliteLister, Summer):
         self.db.pragma("synchronous", 1)
         self.db.pragma("cache_size", -64 * 1024)
         self.db.pragma("temp_store", 2)
+        self.db.wal_autocheckpoint(CHECKPOINT_PAGES)
         if read_only:
             self.db.pragma("query_only", 1)
         self._migrate(version, read_only)
 
+    def _format(self) -> int:
+        """Return the number of the last migration; 0 for an empty file. Raises StoreError when it is the
+        file of something else."""
+        for _ in range(2):  # Asked again: another process may just have made it ours.
+            if self.db.pragma("application_id") == APPLICATION_ID:
+                return int(self.db.pragma("user_version"))
+            names = {name for (name,) in self._all("select name from sqlite_schema where type = 'table'")}
+            if not names:
+                return 0
+        if self.db.pragma("user_version") and {"sessions", "streams", "segments"} <= names:
+            raise StoreError(
+                f"{self.path} was made by a development version of runlore, which this one cannot read; move it away and run `runlore sync`"
+            )
+        raise StoreError(f"{self.path} is a database of something else; name another file for the store")
+
     def _migrate(self, version: int, read_only: bool) -> None:
-        newest = max(int(name[:4]) for name in os.listdir(MIGRATIONS) if name[:4].isdecimal())
+        steps = migrations(MIGRATIONS)
+        newest = steps[-1][0]
         if version > newest:
             raise StoreTooNew(f"{self.path} was made by a newer runlore (format {version}, this one knows {newest}); update runlore")
-        if version == newest:
-            return
-        if read_only:
+        if version < newest and read_only:
             raise StoreError(f"{self.path} is of an older format; run `runlore sync` once to bring it up to date")
-        from pathlib import Path
-
-        for number, sql in migrations(Path(MIGRATIONS)):
+        for number, sql in steps:
             if number > version:
                 with self.transaction():
                     # Another process may have done it while this one waited for the lock.
                     if self.db.pragma("user_version") < number:
                         self.db.execute(sql)
+                        self.db.pragma("application_id", APPLICATION_ID)
                         self.db.pragma("user_version", number)
-        if version == 0:
-            # A large hash before the index is flushed means fewer, larger pieces to merge (measured: 1.3 × as fast).
-            self.db.execute("insert into search(search, rank) values ('hashsize', 16777216)")
-            # Merging 16 pieces at a time instead of 4 writes each word half as often (1.2 × as fast), and a search looks at a few more.
-            self.db.execute("insert into search(search, rank) values ('automerge', 16)")
 
     def close(self) -> None:
         self.db.close()
@@ -135,16 +142,6 @@ class SqliteFile(SqliteLister, Summer):
             for known in (self._numbers, self._absent, self._unmarked):  # Another process may write now.
                 known.clear()
 
-    if not TYPE_CHECKING:  # Who checks types knows all methods of the store.
-
-        def __getattr__(self, name: str) -> Any:
-            from .sqlite import SqliteStore
-
-            if isinstance(self, SqliteStore) or name.startswith("__"):
-                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-            self.__class__ = SqliteStore
-            return getattr(self, name)
-
 
 def _connect(path: str) -> apsw.Connection:
     """For reading. Where we may write, SQLite keeps the index of its log beside the file, as for every reader. Where we may not,
@@ -163,8 +160,6 @@ def _connect(path: str) -> apsw.Connection:
 
 
 def _connect_as(path: str, options: str) -> apsw.Connection:
-    from pathlib import Path
-
     db = apsw.Connection(f"{Path(path).absolute().as_uri()}?{options}", flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
     try:
         db.execute("select 1 from sqlite_schema").fetchall()  # Only now the files are opened.

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable
+from typing import Any
 
 import apsw
 
 from ._sql_list import Lister
-
-TYPE_CHECKING = False  # As in `typing`, which is not imported for this alone.
-
-if TYPE_CHECKING:
-    from typing import Any
 
 
 class SqliteLister(Lister):
@@ -23,8 +20,6 @@ class SqliteLister(Lister):
     epoch_of = "unixepoch({})"
 
     def ids(self, numbers: Iterable[int]) -> Any:
-        from array import array
-
         return apsw.carray(array("q", numbers))
 
     def glob(self, column: str, pattern: str, *, is_part: bool = False) -> tuple[str, str]:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from functools import lru_cache
-from itertools import chain
 from typing import Any
 
 import msgspec
@@ -15,13 +13,13 @@ from ..adapters import Facts
 from ..errors import StoreError
 from ..model import SCHEMA_VERSION, format_time
 from ..timeline import Tally, merge
-from . import Batch, Kept, Piece, Put, Segment
 from ._sql import values_for
 from ._sql_calls import INTO_CALLS
 from ._sql_put import INTO_EVENTS, Writer
 from ._sql_sources import columns_of
 from ._sqlite_read import SqliteReader
 from .calls import hash_of
+from .contract import Batch, Kept, Piece, Put, Segment
 from .numbering import absolute, rows_in
 from .pieces import SEQ
 
@@ -30,8 +28,6 @@ INDEX_CHARS = 1024 * 1024
 
 _NO_FACTS = msgspec.msgpack.encode(Facts(native_session_id=""))
 _NO_TALLY = msgspec.msgpack.encode(Tally())
-
-_values_for = lru_cache(values_for)
 
 
 class SqliteWriter(SqliteReader, Writer):
@@ -52,17 +48,6 @@ class SqliteWriter(SqliteReader, Writer):
     def put(self, batch: Batch) -> Put:
         self._made = {}
         return super().put(batch)
-
-    def _insert(self, into: str, rows: Sequence[Sequence[Any]]) -> None:
-        # Not by `executemany`: apsw looks for the statement at each row, and puts it back in place of the oldest, so that many rows drop
-        # all other statements. Nor more at once: 16 are as fast as 64. What fails leaves the rows before it to the transaction to undo:
-        # else it would be a savepoint, for which pages are kept twice. In a table with a rowid it is one all the same.
-        into = into.replace("insert into", "insert or fail into")
-        at, left = 0, len(rows)
-        for count in (16, 8, 4, 2, 1):
-            while left >= count:
-                self.db.execute(_values_for(into, len(rows[0]), count), tuple(chain.from_iterable(rows[at : at + count])))
-                at, left = at + count, left - count
 
     def _session(self, flavor: str, piece: Piece, batch: Batch) -> int:
         self._fresh = None
@@ -125,15 +110,11 @@ class SqliteWriter(SqliteReader, Writer):
         )
 
     def _write_natives(self, session: int, piece: Piece, blocks: list[int]) -> None:
-        """In the order of their hashes: where they come in any, more pages are split."""
-        rows, others = piece.rows, [(h, session, absolute(piece.rows[n][SEQ], blocks)) for n, h in piece.originals]
-        if len(blocks) == 1 and rows and rows[-1][SEQ] - rows[0][SEQ] == len(rows) - 1:
-            # Without a gap, as nearly always, the place of a hash says which event it is: SQLite is given the hashes alone.
-            sql = "insert or ignore into natives select value, ?2, ?3 + rowid - 1 from carray(?1) where value != 0 order by value"
-            self.db.execute(sql, (self.ids(piece.natives), session, absolute(rows[0][SEQ], blocks)))
-        else:
-            others += sorted((h, session, absolute(row[SEQ], blocks)) for h, row in zip(piece.natives, rows, strict=True) if h)
-        self._insert("insert or ignore into natives", others)
+        """Writes which events the native ids are, in the order of their hashes: in any other, more pages
+        of the table are split."""
+        rows = [(h, session, absolute(row[SEQ], blocks)) for h, row in zip(piece.natives, piece.rows, strict=True) if h]
+        originals = [(h, session, absolute(piece.rows[n][SEQ], blocks)) for n, h in piece.originals]
+        self._insert("insert or ignore into natives", sorted(rows) + originals)
 
     def calls(self, hashes: Sequence[int]) -> list[Kept]:
         found = super().calls(hashes)
@@ -155,7 +136,7 @@ class SqliteWriter(SqliteReader, Writer):
         # Nearly all are new. What is to be done with an old one is 2 KB of SQL, which apsw compares for each row.
         new: dict[int, list[Any]] = {}
         again = [row for row in rows if row[0] in there or new.setdefault(row[0], row) is not row]
-        self.db.executemany(_values_for(INTO_CALLS, len(rows[0])), new.values())
+        self.db.executemany(values_for(INTO_CALLS, len(rows[0])), new.values())
         if again:
             super()._put_call_rows(again, there)
 

@@ -9,9 +9,9 @@ from contextlib import suppress
 import msgspec
 
 from ..errors import StoreError
-from . import SegmentEvent
 from ._sql_read import Reader
 from ._sqlite_list import SqliteLister
+from .contract import SegmentEvent
 from .pieces import ASIDE, ERROR, segment_event, unpack
 
 

@@ -1,17 +1,9 @@
-"""What lists and reports ask of a store, and the sums that they are given.
-
-Named tuples: `msgspec` and `typing` take longer to import than all else that a report does (design/2026-11-16-start-up.md).
-"""
+"""What lists and reports ask of a store, and the sums that they are given."""
 
 from __future__ import annotations
 
-from .._named import NamedTuple
-
-TYPE_CHECKING = False  # As in `typing`, which is not imported for this alone.
-
-if TYPE_CHECKING:
-    from datetime import datetime
-    from typing import Any
+from datetime import datetime
+from typing import Any, NamedTuple
 
 SLOT = 900
 """Seconds. Every time zone of today differs from UTC by a multiple of it, so sums over slots become sums over local days."""

@@ -10,8 +10,8 @@ import msgspec
 from msgspec.structs import asdict
 
 from ..model import Call, format_time, parse_time
-from . import Kept
 from .asked import SIDECHAIN
+from .contract import Kept
 from .natives import native_hash
 
 SUM = 2

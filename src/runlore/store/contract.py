@@ -26,8 +26,11 @@ if TYPE_CHECKING:
     from .pieces import Cleaner
 
 
-CutWords = tuple[bytes | None, bytes | None, bytes | None, bytes]
-"""The words of a segment's prompts, replies and tools, each once and with blanks between, and packed all of them in order."""
+Words = list[tuple[bytes | None, bytes | None, bytes | None]]
+"""The words of a segment's prompts, replies and tools, each once, as binary tsvectors: the rows of
+PostgreSQL's table `search`."""
+CutWords = tuple[Words, bytes]
+"""The same, and all words in order, packed."""
 
 
 class Segment(msgspec.Struct, kw_only=True):

@@ -13,7 +13,7 @@ from functools import cache, cmp_to_key
 import msgspec
 
 from ..model import BLOCK
-from . import Piece
+from .contract import Piece
 from .pieces import copied
 
 Where = tuple[int, int]

@@ -12,9 +12,9 @@ from typing import Any
 
 import msgspec
 
-from . import Store, Taken
 from ._sql_terms import TARIFF
 from .calls import COLUMNS
+from .contract import Store, Taken
 from .digest_rows import ERROR
 from .pieces import ROW
 

@@ -11,8 +11,7 @@ from typing import Any
 
 import msgspec
 
-from .._findings import Covers, ErrorSeen, Fix
-from ..model import Digest, format_time, parse_time
+from ..model import Covers, Digest, ErrorSummary, Fix, format_time, parse_time
 from ._sql import plain
 from .pieces import pack_text, unpack
 
@@ -66,7 +65,7 @@ def error_rows(digest: Digest) -> list[tuple[Any, ...]]:
     return [_row(error, fixes.get(error.signature.fingerprint)) for error in digest.errors]
 
 
-def _row(error: ErrorSeen, fix: Fix | None) -> tuple[Any, ...]:
+def _row(error: ErrorSummary, fix: Fix | None) -> tuple[Any, ...]:
     signature = error.signature
     is_fixed = fix is not None and fix.is_shown
     return (

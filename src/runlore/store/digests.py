@@ -11,7 +11,8 @@ import msgspec
 from ..model import Digest, SessionEvent
 
 if TYPE_CHECKING:
-    from . import Filter, Row
+    from .asked import Filter
+    from .contract import Row
 
 
 class SessionError(msgspec.Struct, frozen=True, gc=False):

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import struct
-
-from .._hash import blake2b
+from hashlib import blake2b
 
 _HIDDEN = "hidden="
 _HIDDEN_LENGTH = len(_HIDDEN) + 16

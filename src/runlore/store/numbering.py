@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..model import BLOCK
-from . import Piece
+from .contract import Piece
 from .pieces import PARENT, SEQ, outside
 
 

@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from hashlib import blake2b
 from typing import Any, Protocol
 
 import msgspec
 import zstandard
 from msgspec.structs import force_setattr
 
-from .._hash import blake2b
 from ..adapters import Facts, Record, read_loosely
 from ..errors import StoreError
 from ..model import BLOCK, KINDS, SessionEvent, Tests, Usage, format_time, is_own, parse_time, shorten
 from ..timeline import Tally
-from . import Piece, Segment, SegmentEvent, StreamState, Tail
+from . import _postgres_words
+from .contract import Piece, Segment, SegmentEvent, StreamState, Tail
 from .natives import hidden_id as hidden_id
 from .natives import native_hash as native_hash
 from .words import index_text, mark
@@ -320,9 +321,7 @@ class _Open:
 
 def cut_words(segment: Segment) -> None:
     """Has the words of a segment in place of its texts: for a store that takes them so."""
-    from ._postgres_words import cut_words  # With a tokenizer, which a store in a file has in its database.
-
-    segment.cut = cut_words(segment)
+    segment.cut = _postgres_words.cut_words(segment)
     segment.prompt = segment.reply = segment.tool = b""
 
 
@@ -342,8 +341,7 @@ def unpack(body: bytes, length: int, hash_: bytes) -> bytes:
         data = _packers.unpack(body, max_output_size=length)
     except zstandard.ZstdError as error:
         raise StoreError(f"a segment cannot be unpacked ({error}); run `runlore doctor`") from None
-    # The hash is that of the packed bytes, which are a fifth as many; what is older than migration 7 has that of the others.
-    if len(data) != length or (_hash(body) != hash_ and _hash(data) != hash_):
+    if len(data) != length or _hash(body) != hash_:
         raise StoreError("a segment is not what was stored; run `runlore doctor`")
     return data
 

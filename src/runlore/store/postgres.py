@@ -18,24 +18,20 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
-import zstandard
-
 from ..errors import StoreBusy, StoreError, StoreMissing, StoreTooNew
-from . import FORGOTTEN, SourceState
 from ._postgres_copy import PostgresTaker
 from ._postgres_db import PATIENCE_S, SETTINGS, Database, array
-from ._postgres_index import VOLUME_BYTES
 from ._postgres_read import Seen
-from ._postgres_words import words_in
 from ._sql import migrations
 from ._sql_put import OVERTAKEN_AND_KEPT
 from ._sql_retain import Evictor
+from .contract import FORGOTTEN, SourceState
 from .numbering import Again
 from .pieces import Cleaner
 
 MIGRATIONS = Path(__file__).parent / "migrations" / "postgres"
 
-PARTITIONED = ("events", "segments")
+PARTITIONED = ("events", "segments", "search")
 
 _OPTIONS = {"segments": "with (toast_tuple_target = 128)"}
 """Bodies and words lie apart also when they are short: counting and finding segments reads a third of the pages, in half the time."""
@@ -48,9 +44,6 @@ _OLDER = (
 
 WAIT_S = 10.0
 """How long who gives room back waits for others that may still read what was there."""
-
-_VOLUMES = 7
-"""The format with an index of runlore's own."""
 
 _WRITE, _MIGRATE, _DIVIDE, _SYNC = range(1, 5)
 """What a lock is for."""
@@ -75,8 +68,6 @@ class PostgresStore(PostgresTaker, Evictor):
         self._parts: set[str] | None = None
         self._emptied: set[int] = set()
         self._aside: Database | None = None
-        self._ids = {}
-        self._forget_words()
         self.db = Database(url, self.url, read_only=read_only, is_shared=is_shared)
         try:
             self._migrate_server(read_only)
@@ -98,34 +89,30 @@ class PostgresStore(PostgresTaker, Evictor):
             raise StoreError(f"{self.url}: of an older format; run `runlore sync` once")
         with self.transaction():
             self._lock(_MIGRATE)
-            self._lock_for_writing()  # Who is in the middle of something may have to make a month, for which it would wait for us.
+            # Another sync may be about to make a month, for which it would wait for us.
+            self._lock_for_writing()
             self.db.execute("set local statement_timeout = 0")
             version = self._format()  # Another process may have done it while this one waited.
-            if version == 0 and self._is_there("sessions"):
-                raise StoreError(f"{self.url} is a database of something else; name another, or a schema: ?options=-csearch_path%3Dname")
             for number, sql in steps:
                 if number > version:
                     self.db.script(sql)
-                    self.db.execute("insert into migrations values (?, now())", (number,))
-            if 0 < version < _VOLUMES:
-                self._index_streams()
-
-    def _index_streams(self) -> None:
-        """Makes the index of the words that are kept of each segment in their order."""
-        sessions = [session for (session,) in self._all("select distinct session from segments order by 1")]
-        for session in sessions:
-            for id_, stream in self._all("select id, stream from segments where session = ? and stream is not null", (session,)):
-                with suppress(zstandard.ZstdError, ValueError):  # What is damaged is not found before the doctor has mended it.
-                    self._to_index[id_] = words_in(stream)
-                    self._index_bytes += len(stream)
-            self._index(VOLUME_BYTES)
+                    self.db.execute("insert into runlore_format values (?, now())", (number,))
 
     def _format(self) -> int:
+        """Return the number of the last migration; 0 in an empty schema. Raises StoreError when the
+        schema has something else in it."""
         if self._one("select current_schema()")[0] is None:
             raise StoreError(f"{self.url}: the schema of its search_path does not exist; create it first")
-        if not self._is_there("migrations"):
-            return 0
-        return int(self._one("select coalesce(max(number), 0) from migrations")[0])
+        if self._is_there("runlore_format"):
+            return int(self._one("select coalesce(max(number), 0) from runlore_format")[0])
+        if self._is_there("migrations") and self._is_there("sessions") and self._is_there("streams"):
+            raise StoreError(
+                f"{self.url} was made by a development version of runlore, which this one cannot read;"
+                " name an empty database or schema, and run `runlore sync`"
+            )
+        if self._is_there("sessions"):
+            raise StoreError(f"{self.url} is a database of something else; name another, or a schema: ?options=-csearch_path%3Dname")
+        return 0
 
     def _is_there(self, table: str) -> bool:
         # Not `to_regclass`: it may not see what another process has just made.
@@ -165,7 +152,6 @@ class PostgresStore(PostgresTaker, Evictor):
         except BaseException:
             self._to_sum.clear()
             self._to_charge.clear()
-            self._forget_words()
             self.db.rollback()
             raise
         finally:
@@ -195,7 +181,6 @@ class PostgresStore(PostgresTaker, Evictor):
             if not lock.execute(sql, (_SYNC, self.reader)).fetchone()[0]:
                 raise StoreBusy("another sync is running; this one has nothing to do")
             yield
-            self._merge_words()
         finally:
             self._close_aside()
             with suppress(StoreError):
@@ -268,8 +253,7 @@ class PostgresStore(PostgresTaker, Evictor):
         self._seen = Seen()
         these = array(numbers)
         sources = array(source for (source,) in self._all("select distinct source from streams where session = any(?::bigint[])", (these,)))
-        self._drop_segments("session = any(?::bigint[])", (these,))
-        for table in ("natives", "events", "streams", "calls", "sums", "claims", "digests", "errors"):
+        for table in ("search", "segments", "natives", "events", "streams", "calls", "sums", "claims", "digests", "errors"):
             self.db.execute(f"delete from {table} where session = any(?::bigint[])", (these,))
         self.db.execute("delete from sessions where number = any(?::bigint[])", (these,))
         # Native records of one file cannot be told apart by session, so all of the file's go.
@@ -304,7 +288,6 @@ class PostgresStore(PostgresTaker, Evictor):
         with self.transaction():
             self._lock_for_writing()
             self._drop_empty_months(self._emptied)
-            self._bind_struck()
         self._wait_for_older()
         # Deleted rows keep their bytes until their table is written anew. That locks it, so only what was deleted from is.
         parts = [partition(table, month) for month in sorted(self._emptied) for table in PARTITIONED]
@@ -321,9 +304,6 @@ class PostgresStore(PostgresTaker, Evictor):
             "skips",
             "digests",
             "errors",
-            "volumes",
-            "pages",
-            "struck",
         ):
             self.db.execute(f"vacuum full {table}")
         self._emptied.clear()

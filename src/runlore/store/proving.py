@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ..adapters import Facts, Position
 
 if TYPE_CHECKING:
-    from . import Counted, Row
+    from .contract import Counted, Row
 
 
 class Provable(Protocol):
@@ -35,8 +35,10 @@ class Provable(Protocol):
         """The totals of each stream of a session, as they are stored and as its events give them."""
 
     # ── putting it right ─────────────────────────────────────────────────────────────────────────────────────────────
-    def reindex(self, ids: Sequence[int] | None) -> None:
-        """Makes the words of these segments, or of all, again from their bodies. Of one that is not there they are dropped."""
+    def reindex(self, ids: Sequence[int] | None, step: Callable[[int, int], None] | None = None) -> None:
+        """Index these segments, or all, again from their bodies; drop the words of missing ones.
+
+        `step` is called with how many are done, and of how many."""
 
     def recount(self, sessions: Sequence[int], *, streams: bool = False) -> None:
         """Adds up the sums of these sessions again; with `streams` also the totals of their streams, from their events."""

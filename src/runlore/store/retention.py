@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 if TYPE_CHECKING:
-    from . import Batch, Put
+    from .contract import Batch, Put
 
 
 class Weight(msgspec.Struct, frozen=True, gc=False):

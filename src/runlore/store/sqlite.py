@@ -9,17 +9,16 @@ from __future__ import annotations
 import os
 from array import array
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import apsw
 
 from ..errors import StoreBusy, StoreError
-from . import FORGOTTEN
 from ._sql_retain import Evictor
 from ._sqlite_check import SqliteChecker
-from ._sqlite_file import MIGRATIONS as MIGRATIONS
 from ._sqlite_file import SqliteFile
+from .contract import FORGOTTEN
 
 
 class SqliteStore(SqliteFile, SqliteChecker, Evictor):
@@ -43,11 +42,6 @@ class SqliteStore(SqliteFile, SqliteChecker, Evictor):
             yield
         finally:
             lock.close()
-
-    def bulk(self) -> AbstractContextManager[None]:
-        from ._sqlite_checkpoint import checkpoints_beside
-
-        return checkpoints_beside(self.db, self.url)
 
     # ── taking over, forgetting, space ────────────────────────────────────────────────────────────────────────────────
     def _drop_sessions(self, numbers: list[int]) -> None:

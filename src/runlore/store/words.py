@@ -2,26 +2,18 @@
 
 unicode61 splits at everything that is not a letter or a digit, so `parse_http` and `src/main.py` are found in parts. It
 keeps `parseHttpUrl` whole, and takes a run of Chinese or Japanese, and what stands beside it without a space, for one word:
-for these, their parts and their pairs of characters are appended. The words are found by `bytes.translate` into classes, and by a
-pattern that begins with one of these: it leaps from capital to capital and runs at 300 MB/s, where one over the text itself runs at 15.
+for these, their parts and their pairs of characters are appended. Such words are looked for in the
+text's classes of characters (`bytes.translate`): a pattern that begins with one byte leaps from
+capital to capital, where one over the text itself would stop at every letter.
 """
 
 from __future__ import annotations
 
 import re
-from functools import cache, lru_cache
-from typing import TYPE_CHECKING
-
-try:
-    from .. import _speed
-except ImportError:  # It was not compiled.
-    _speed = None  # type: ignore[assignment]
+from functools import lru_cache
 
 LONGEST = 64
 """A longer run of letters and digits is not an identifier but data."""
-
-_REMEMBERED = 100_000
-"""Words whose parts are remembered: identifiers recur from segment to segment."""
 
 _OTHER, _LOWER, _UPPER = b"\0", b"\1", b"\2"
 _CLASS = b"".join(_UPPER if 65 <= c <= 90 else _LOWER if 97 <= c <= 122 or 48 <= c <= 57 else _OTHER for c in range(256))
@@ -29,7 +21,8 @@ _BOUNDARY = re.compile(rb"\x02(?:(?<=\x01\x02)|\x02\x01)[\x01\x02]*+")
 """Of classes: the first inner beginning of a word, as in parseHttp and in HTTPServer, and all that follows of it."""
 
 _PARTS = re.compile(rb"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
-_SCRIPTS = "\u3005-\u3007\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
+CJK = re.compile("[\u3005-\u3007\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff]+")
+"""A run of characters of the scripts that are written without spaces."""
 _CJK_BYTES = re.compile(rb"(?:[\xe3-\xec\xef][\x80-\xbf]{2}|\xed[\x80-\x9f][\x80-\xbf])+")
 _CJK_CLASS = bytes(0xE3 <= c <= 0xED or c == 0xEF for c in range(256))
 """What a character of these scripts begins with in UTF-8: dashes and arrows are far more frequent."""
@@ -40,23 +33,6 @@ _ESCAPE = re.compile(rb"\x1b\[[0-9;:?]*[A-Za-z]")
 _SIGNS = ((b"\xf0\x9f", 4), (b"\xee", 3))
 """How emoji, and the glyphs of a prompt, begin in UTF-8, and how many bytes they are. To unicode61 the latter, and what is
 younger than its tables, are letters: of `done` with a smile behind it, it makes a word that nobody looks for."""
-
-_parts: dict[bytes, tuple[bytes, ...]] = {}
-
-if TYPE_CHECKING:
-    CJK: re.Pattern[str]
-    """A run of characters of these scripts."""
-
-
-@cache
-def _cjk() -> re.Pattern[str]:
-    return re.compile(f"[{_SCRIPTS}]+")  # 2 ms, which a sync with nothing new need not pay.
-
-
-def __getattr__(name: str) -> re.Pattern[str]:
-    if name == "CJK":
-        return _cjk()
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def index_text(texts: list[bytes]) -> bytes:
@@ -95,21 +71,14 @@ def mark(what: str, name: str) -> str:
     return "zq" + what + "".join(c if c.isalnum() else "9" for c in name.lower())
 
 
-def camel_parts_in_python(text: bytes) -> list[bytes]:
-    """The parts of every word like parseHttpUrl or HTTPServer2 in the text, each once, sorted."""
-    found: set[bytes] = set()
-    for word in _mixed_words(text):
-        parts = _parts.get(word)
-        if parts is None:
-            if len(_parts) >= _REMEMBERED:
-                _parts.clear()
-            parts = _parts[word] = tuple(part for part in _PARTS.findall(word) if len(part) > 1)
-        found.update(parts)
-    return sorted(found)
+def camel_parts(text: bytes) -> list[bytes]:
+    """Return the parts of every word like parseHttpUrl or HTTPServer2 in the text, each once, sorted."""
+    return sorted({part for word in _mixed_words(text) for part in _parts_of(word)})
 
 
-camel_parts = getattr(_speed, "camel_parts", camel_parts_in_python)
-"""The same, compiled it takes a fifth of the time."""
+@lru_cache(100_000)  # Identifiers recur from segment to segment.
+def _parts_of(word: bytes) -> tuple[bytes, ...]:
+    return tuple(part for part in _PARTS.findall(word) if len(part) > 1)
 
 
 def part_spans(word: bytes) -> list[tuple[int, int]]:
@@ -144,7 +113,7 @@ def cjk_words(text: bytes) -> list[bytes]:
             at = classes.find(1, at + 1)
             continue
         offset = run.start()
-        for part in _cjk().finditer(run.group().decode("utf-8", "replace")):
+        for part in CJK.finditer(run.group().decode("utf-8", "replace")):
             first = offset + 3 * part.start()
             last = offset + 3 * part.end()
             pairs += [text[i : i + 6] for i in range(first, last - 3, 3)] or [text[first:last]]
@@ -161,6 +130,6 @@ def cjk_words(text: bytes) -> list[bytes]:
 def cjk_pairs(text: str) -> list[bytes]:
     """Every two neighbouring characters of each Chinese, Japanese or Korean run, in order."""
     pairs: list[str] = []
-    for run in _cjk().findall(text):
+    for run in CJK.findall(text):
         pairs += [run[i : i + 2] for i in range(len(run) - 1)] or [run]
     return [pair.encode() for pair in pairs]

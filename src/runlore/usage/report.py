@@ -5,16 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
+from typing import NamedTuple
 
-from .._named import NamedTuple
-from .._units import USD, parse_time
-from ..store import CallFilter, CallSum
+from ..model import USD, parse_time
+from ..store import Billed, CallFilter, CallSum, Store
 from .zone import Zone
-
-TYPE_CHECKING = False  # As in `typing`, which is not imported for this alone.
-
-if TYPE_CHECKING:
-    from ..store import Billed, Store
 
 BY = ("day", "week", "month", "session", "model", "agent", "project", "branch", "machine", "subagent", "block")
 ORDERS = ("key", "cost", "tokens", "calls")

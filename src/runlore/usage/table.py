@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Iterable
+from typing import TextIO
 
 from .._text import one_line
-from .._units import USD
+from ..model import USD
 from .report import Row
-
-TYPE_CHECKING = False  # As in `typing`, which is not imported for this alone.
-
-if TYPE_CHECKING:
-    from typing import TextIO
 
 
 def write_csv(by: str, rows: Iterable[Row], file: TextIO) -> None:
     """All columns, amounts with all their digits."""
-    import csv  # 2 ms that most reports do not need.
-
     writer = csv.writer(file, lineterminator="\n")
     columns = [*(name for name in Row._fields[1:] if name != "units"), "total_tokens"]
     writer.writerow([by, *columns, "usd"])

@@ -7,16 +7,15 @@ been since its digest was made, the events are asked.
 
 from __future__ import annotations
 
-from .._named import NamedTuple
-from ..store import CallFilter
+from fnmatch import fnmatchcase
+from typing import NamedTuple
+
+from ..digest.dead_ends import dead_ends, join_dead_ends
+from ..model import Call, Session
+from ..store import CallFilter, Store
 from ..store.asked import ABANDONED, FAILED, RETRIED, UNPLACED, WASTED
+from ..store.charging import charge, dead_ends_of
 from .report import Row, row_of, row_of_call, total
-
-TYPE_CHECKING = False  # As in `typing`, which is not imported for this alone.
-
-if TYPE_CHECKING:
-    from ..model import Call, Session
-    from ..store import Store
 
 _KINDS = {"abandoned": ABANDONED, "retries": RETRIED, "failed": FAILED, "any": WASTED, "unplaced": UNPLACED}
 
@@ -52,8 +51,6 @@ def wasted(store: Store, chosen: CallFilter | None = None) -> Wasted:
 # ── of a session whose calls are not marked ──────────────────────────────────────────────────────────────────────────
 def _by_events(store: Store, uid: str, chosen: CallFilter) -> list[tuple[int, Row]]:
     """Flags and figures of those of its calls in question that led nowhere."""
-    from ..store.charging import charge
-
     session = store.session(uid)
     if session is None:
         return []
@@ -64,21 +61,18 @@ def _by_events(store: Store, uid: str, chosen: CallFilter) -> list[tuple[int, Ro
 
 def dead_ends_now(store: Store, session: Session) -> dict[str, tuple[int, ...]]:
     """What a digest would say today of what led nowhere. Of events that have left, the one that is kept knows it."""
-    from ..digest.dead_ends import dead_ends, joined
-    from ..store.charging import dead_ends_of
-
     uid, retries = session.session_uid, session.cost.retries
     kept = store.digest(uid) if session.evicted_at else None
     if kept is None:
         return dead_ends(store.outline(uid), retries)
     before = kept.before or kept
-    return joined(dead_ends_of(before), dead_ends((event for event in store.timeline(uid)[0] if not before.knows(event.seq)), retries))
+    return join_dead_ends(
+        dead_ends_of(before), dead_ends((event for event in store.timeline(uid)[0] if not before.knows(event.seq)), retries)
+    )
 
 
 def _is_chosen(call: Call, session: Session, chosen: CallFilter) -> bool:
     """Of what the filter asks of a call; what it asks of sessions is done."""
-    from fnmatch import fnmatchcase
-
     if call.ts is None and (chosen.since or chosen.until):
         return False
     if call.ts is not None and ((chosen.since and call.ts < chosen.since) or (chosen.until and call.ts >= chosen.until)):

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import time
 from datetime import UTC, date, datetime, timedelta
+from zoneinfo import ZoneInfo
 
 from .. import _words
-from .._units import parse_time
 from ..errors import ModelError
+from ..model import parse_time
 
 DAY = 86_400
 STEP = 7 * DAY
@@ -100,9 +101,7 @@ def _at(moment: float) -> datetime:
         raise ModelError("no such time; the calendar has the years 1 to 9999") from None
 
 
-def _load(name: str):  # type: ignore[no-untyped-def] # zoneinfo takes 5 ms to import, and most people are where their machine is.
-    from zoneinfo import ZoneInfo
-
+def _load(name: str) -> ZoneInfo:
     try:
         return ZoneInfo(name)
     except (OSError, ValueError, LookupError):  # ZoneInfoNotFoundError is a KeyError; a name like "../x" is a ValueError.

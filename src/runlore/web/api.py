@@ -27,7 +27,7 @@ from ..model import Session, SessionEvent
 from ..retain import Plan
 from ..store import SessionLine, Store
 from ..store.digests import SessionError
-from ..timeline import Branch, seen_by_model
+from ..timeline import Branch, model_context
 from ..usage import Row, Zone
 from ..usage.budget import Spent
 from ..usage.explain import Explained, Gap, Lost, check, explain
@@ -248,7 +248,7 @@ def get_context(request: Request, store: Store, _: Config) -> list[SeenAnswer]:
     """What the model saw when event `seq` had happened: the last 500 of it."""
     uid, seq = session.uid_of(request, store), session.number(request, "seq")
     query.event_at(store, uid, seq)
-    view = seen_by_model(session.outline_of(request, store, uid, 0).events, seq)[-MOST_EVENTS:]
+    view = model_context(session.outline_of(request, store, uid, 0).events, seq)[-MOST_EVENTS:]
     bodies = bodies_of(store, uid, (one.event.seq for one in view if not one.is_cleared))
     return [SeenAnswer(event=one.event, is_cleared=one.is_cleared, body=bodies.get(one.event.seq, "")) for one in view]
 

@@ -14,14 +14,13 @@ from starlette.routing import Route
 
 from .. import adapters, query
 from .. import search as engine
-from .._findings import Fix
 from ..errors import NotFound, RunloreError, StoreError
 from ..export import images
 from ..export.outline import Block, Outline, bodies_of, texts
 from ..export.pages import usd
-from ..model import Session
+from ..model import Fix, Session
 from ..store import Store
-from ..timeline import seen_by_model
+from ..timeline import model_context
 from ._charts import strip
 from ._view import lent, render
 from .sessions import unfinished
@@ -194,7 +193,7 @@ def seen(request: Request) -> Response:
         uid, seq = uid_of(request, store), number(request, "seq")
         query.event_at(store, uid, seq)
         found = outline_of(request, store, uid, 0)
-        view = seen_by_model(found.events, seq)
+        view = model_context(found.events, seq)
         last = max(1, number(request, "until", len(view)))
         shown = view[max(0, last - MOST_SEEN) : last]
         bodies = bodies_of(store, uid, (one.event.seq for one in shown if not one.is_cleared))

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import re
 from datetime import datetime
+from hashlib import blake2b
 from typing import Any
 
 import msgspec
 
 from ... import model as api
-from ..._hash import blake2b
 from ...model import Usage
 from .. import Facts, Normalized, Source
 from .._fold import keep, load

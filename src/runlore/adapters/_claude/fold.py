@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
+from hashlib import blake2b
 from typing import Any, ClassVar, Unpack
 
 import msgspec
 from msgspec.structs import force_setattr
 
-from ..._hash import blake2b
 from ...model import SessionEvent, Usage
 from .. import Facts, Normalized, Record, Skip, Source
 from .._fold import Fields, keep, load

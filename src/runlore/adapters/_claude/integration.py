@@ -15,8 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..._settings import Entry
-from .. import Integration
+from .. import Entry, Integration
 
 TIMEOUT_S = 5
 """We are done in 0.3 s; a machine that is just waking up may need longer to start Python."""
@@ -44,7 +43,7 @@ def server(words: list[str], env: dict[str, str]) -> list[Entry]:
     return [Entry(path=("mcpServers", "runlore"), value=value)]
 
 
-made = Integration(
+INTEGRATION = Integration(
     hooks_files=("$CLAUDE_CONFIG_DIR/settings.json", "~/.claude/settings.json"),
     hooks=hooks,
     server_files=("$CLAUDE_CONFIG_DIR/.claude.json", "~/.claude.json"),

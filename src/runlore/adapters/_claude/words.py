@@ -6,13 +6,13 @@ import re
 import string
 from collections.abc import Iterable, Iterator
 from datetime import datetime
+from hashlib import blake2b
 from typing import Any
 from zlib import crc32
 
 import msgspec
 
 from ... import model as api
-from ..._hash import blake2b
 from ...model import Tests, Tier, parse_time, split_cache_writes
 from .._jsonl import MALFORMED, lenient, parse
 from .._tools import blob_reference, file_change, file_content, is_test_run, key_values, one_line, text_of

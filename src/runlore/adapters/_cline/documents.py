@@ -8,11 +8,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from functools import lru_cache
+from hashlib import blake2b
 from typing import Any
 
 import msgspec
 
-from ..._hash import blake2b
 from ...errors import ReadError
 from .. import Source
 from .._jsonl import LONGEST, parse, read_small, read_up_to, to_json

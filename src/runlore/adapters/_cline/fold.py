@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from datetime import datetime
+from hashlib import blake2b
 from typing import Any, Unpack
 
 import msgspec
 
 from ... import model as api
-from ..._hash import blake2b
 from ...model import Relation, SessionEvent
 from .. import Facts, Normalized, Source
 from .._fold import AllFields, keep

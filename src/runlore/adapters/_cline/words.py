@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from hashlib import blake2b
 from typing import Any
 
 import msgspec
 
-from ..._hash import blake2b
 from ...model import Tests, Usage
 from .._calls import Described
 from .._pick import number, pick

@@ -15,8 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..._settings import Entry
-from .. import Integration
+from .. import Entry, Integration
 
 TIMEOUT_S = 5
 """In seconds. We are done in 0.3; a machine that is just waking up may need longer to start Python."""
@@ -38,7 +37,7 @@ def server(words: list[str], env: dict[str, str]) -> list[Entry]:
     return [Entry(path=("mcp_servers", "runlore"), value=value)]
 
 
-made = Integration(
+INTEGRATION = Integration(
     hooks_files=("$CODEX_HOME/hooks.json", "~/.codex/hooks.json"),
     hooks=hooks,
     server_files=("$CODEX_HOME/config.toml", "~/.codex/config.toml"),

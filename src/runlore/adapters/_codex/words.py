@@ -8,9 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import lru_cache
+from hashlib import blake2b
 from typing import Any
+from urllib.parse import unquote
 
-from ..._hash import blake2b
 from ...model import Tier
 from .._tools import blob_reference, text_of
 from .lines import Block, Counts, Total
@@ -137,8 +138,6 @@ def place(name: str) -> str:
     """A path, which some versions write as an address."""
     if not name.startswith("file://"):
         return name
-    from urllib.parse import unquote
-
     host, _, path = name[7:].partition("/")
     path = unquote(f"/{path}" if host in ("", "localhost") else f"//{host}/{path}", errors="replace")
     return path[1:] if _DRIVE.match(path) else path

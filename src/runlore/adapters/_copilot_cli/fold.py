@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+from hashlib import blake2b
 from typing import Any
 
 import msgspec
 
 from ... import model as api
-from ..._hash import blake2b
 from ...model import Relation, Usage
 from .. import Facts, Normalized, Source
 from .._calls import came, describe, opened

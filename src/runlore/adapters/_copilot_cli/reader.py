@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from typing import Any
 
 import msgspec
 
-from ..._hash import blake2b
 from ...model import Usage
 from .._fold import keep
 from .._pick import clean, moment, number, pick, time_of

@@ -9,17 +9,17 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from time import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import apsw
 import msgspec
 
+from ...errors import ReadError
+from .._jsonl import read_small
 from .._pick import number, pick
 from .._sqlite import columns, reading
 from .._stream import identifier
 from .words import RUNNING, place
-
-if TYPE_CHECKING:
-    import apsw
 
 STALE_S = 3600  # A session that has not changed for so long is not being written any more.
 LATEST_SESSIONS = 8  # That are looked into, whether they were left while they were being written.
@@ -170,8 +170,6 @@ def _sessions_of(path: str, changed: int) -> frozenset[str]:
 
 def _listed(path: str) -> list[str]:
     """The sessions that the database of a workspace names."""
-    from ...errors import ReadError
-
     try:
         with reading(path) as db:
             row = db.execute("select cast(value as blob) from ItemTable where key = 'composer.composerData'").fetchone()
@@ -184,8 +182,6 @@ def _listed(path: str) -> list[str]:
 
 def workspace_folder(folder: str) -> str | None:
     """The folder that a workspace is about."""
-    from .._jsonl import read_small
-
     try:
         value = msgspec.json.decode(read_small(os.path.join(folder, "workspace.json"), 1 << 20) or b"null")
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 from binascii import Error, unhexlify
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import apsw
 import msgspec
 
 from .._jsonl import to_json
 from .._pick import pick
 from .._sqlite import columns, reading
-
-if TYPE_CHECKING:
-    import apsw
 
 MOST_NODES = 200_000
 DEEPEST = 64  # Nodes below each other.

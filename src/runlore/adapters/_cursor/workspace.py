@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from ...errors import ReadError
 from .._jsonl import to_json
 from .._pick import pick
 from .._sqlite import columns, reading
@@ -53,8 +54,6 @@ def _bubbles(session: str, about: dict[str, Any], bubbles: list[Any]) -> Iterato
 
 def _taken_over(path: str, sessions: set[str]) -> set[str]:
     """Those that the global database has."""
-    from ...errors import ReadError
-
     above = os.path.join(os.path.dirname(path), "..", "..", "globalStorage", "state.vscdb")
     if not sessions or not os.path.isfile(above):
         return set()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
+from hashlib import blake2b
 from typing import Any
 
-from ..._hash import blake2b
 from ...model import Usage
 from .. import _calls
 from .._calls import Described, Result, action_of, outcome

@@ -13,11 +13,12 @@ from typing import Any
 
 import msgspec
 
-from .._jsonl import MALFORMED, parse, read_small
+from .._jsonl import MALFORMED, _entries, parse, read_small
 from .._pick import pick
-from ..hive import EVENTS, STATE, TALK, files_of
 
+STATE, EVENTS, TALK = "state.json", "events.jsonl", "conversations"
 FILE_BYTES = 64 << 20
+MOST_FILES = 100_000  # Of one session.
 LINES = 10_000_000  # Of one log.
 
 INPUT, TURN = "client_input_received", "llm_turn_complete"
@@ -27,6 +28,22 @@ FIXED = ("session_id", "goal_id", "agent_id", "entry_point", "input_data", "sche
 """Of a state: what does not change while the run goes on."""
 
 Item = dict[str, Any]
+
+
+def files_of(folder: str) -> Iterator[os.DirEntry[str]]:
+    """The files of a session that are read, by folder and name. No link is followed."""
+    pending, count = [folder], 0
+    while pending:
+        here = pending.pop()
+        for entry in _entries(here, []):
+            if entry.is_dir(follow_symlinks=False):
+                if here != folder or entry.name in (TALK, "checkpoints", "logs"):
+                    pending.append(entry.path)
+            elif entry.name.endswith((".json", ".jsonl")) and entry.is_file(follow_symlinks=False):
+                yield entry
+                count += 1
+                if count == MOST_FILES:
+                    return
 
 
 def records(folder: str, is_stale: bool) -> list[Item]:

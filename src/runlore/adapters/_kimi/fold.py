@@ -13,8 +13,8 @@ from .._fold import keep, load
 from .._jsonl import parse
 from .._pick import clean, pick
 from .._stream import CALLS, Call, Entries, EntryFold, identifier
-from ..kimi import place
 from . import words
+from .words import place
 
 CARRY = 2
 """The layout of `Log`; changed only together with the adapter's `version`."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from hashlib import blake2b
 from typing import Any
 
-from ..._hash import blake2b
 from .._fold import keep
 from .._pick import clean, moment, number, pick
 from .._stream import CALLS, Call, identifier

@@ -7,16 +7,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import apsw
 import msgspec
 
 from .._pick import number, pick
 from .._sqlite import columns, rows
 from .shelf import Found, Message, in_order, is_finished, is_stale, time_in
-
-if TYPE_CHECKING:
-    import apsw
 
 TABLES = ("session", "message", "part")
 _NS = 1_000_000  # In a millisecond, which is what all times here are in.

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from datetime import datetime
+from hashlib import blake2b
 from typing import Any, Unpack
 
 import msgspec
 
 from ... import model as api
-from ..._hash import blake2b
 from ...model import Relation, SessionEvent, Usage
 from .. import Facts, Normalized, Record, Skip, Source
 from .._fold import AllFields, keep, load

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from hashlib import blake2b
 from time import time
 from typing import Any, Protocol
 
 import msgspec
 
-from ..._hash import blake2b
 from .._jsonl import LONGEST, to_json
 from .._pick import number, pick
 

@@ -1,1 +1,1 @@
-"""What the adapter for live session logs needs to read one, and not to find one: imported when there is something to read."""
+"""What the adapter for live session logs needs to read one, and not to find one."""

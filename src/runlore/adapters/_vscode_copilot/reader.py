@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from datetime import datetime
+from hashlib import blake2b
 from typing import Any
 
 import msgspec
 
 from ... import model as api
-from ..._hash import blake2b
 from ...model import Usage, to_units
 from .. import Source
 from .._calls import action_of, came, describe

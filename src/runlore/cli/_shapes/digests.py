@@ -21,7 +21,7 @@ class Moment(Value):
     text: str
 
 
-class Ran(Value):
+class CommandRun(Value):
     """A command that was run, once or several times in the same words.
 
     seq: of the last time
@@ -35,7 +35,7 @@ class Ran(Value):
     exit_code: int | None = None
 
 
-class Tested(Value):
+class TestRun(Value):
     """A run of tests.
 
     seq: where it ended
@@ -49,7 +49,7 @@ class Tested(Value):
     is_error: bool = False
 
 
-class Took(Value):
+class SlowCommand(Value):
     """A command that took long.
 
     seq: of the longest time
@@ -62,7 +62,7 @@ class Took(Value):
     count: int = 1
 
 
-class MadeCommit(Value):
+class DigestCommit(Value):
     """A commit that was made, as git reported it."""
 
     seq: int
@@ -85,7 +85,7 @@ class Signature(Value):
     version: int = 1
 
 
-class ErrorSeen(Value):
+class ErrorSummary(Value):
     """An error of a session.
 
     seqs: where it was seen first and last
@@ -127,7 +127,7 @@ class Fix(Value):
     confidence: Number = 0.0
 
 
-class Told(Value):
+class RequestedLesson(Value):
     """A lesson that the session asked for and was given.
 
     lesson: its id
@@ -171,12 +171,12 @@ class Digest(Value, forbid_unknown_fields=False):
     files_read: list[str]
     files_edited: list[str]
     files_created: list[str]
-    commands: list[Ran]
-    tests: list[Tested]
-    commits: list[MadeCommit]
+    commands: list[CommandRun]
+    tests: list[TestRun]
+    commits: list[DigestCommit]
     pull_requests: list[Moment]
     edits: dict[str, int]
-    slow: list[Took]
+    slow: list[SlowCommand]
     actions: dict[str, int]
     tools: dict[str, int]
     kinds: dict[str, int]
@@ -185,11 +185,11 @@ class Digest(Value, forbid_unknown_fields=False):
     active_s: Number
     interventions: list[Moment]
     corrections: list[Moment]
-    told: list[Told]
+    told: list[RequestedLesson]
     decisions: list[Moment]
     retries: int
     compactions: int
-    errors: list[ErrorSeen]
+    errors: list[ErrorSummary]
     fixes: list[Fix]
     outcome: str
     outcome_level: str | None

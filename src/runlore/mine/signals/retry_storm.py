@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..._findings import Ran
 from ..._text import one_line
+from ...model import CommandRun
 from ..advice import fix_key
 from ..commands import command_head
 from ..drafts import Draft, Group, hash_id, only_one
@@ -89,5 +89,5 @@ def was_met(about: str, case: Case) -> bool:
     return bool(_find_failing(about, case))
 
 
-def _find_failing(head: str, case: Case) -> list[Ran]:
+def _find_failing(head: str, case: Case) -> list[CommandRun]:
     return [run for run in case.digest.commands if run.failed and command_head(run.command) == head]

@@ -1,14 +1,22 @@
--- The tables are those of SQLite (docs/schema.md says what they hold), with what a server needs: whose a session is, which machine reads
--- a source, and partitions. Texts are compared byte by byte, as SQLite does. The number of a session has the month in which it
--- started in its upper bits (months since 1970 << 31), so events, segments and words of a month lie together and leave together.
+-- The tables of SQLite, where their columns are described (../0001_first.sql), with what a server
+-- needs besides: whose a session is, which machine reads a source, and partitions by month. Texts
+-- are compared byte by byte, as SQLite does. The number of a session has the month in which it
+-- started in its upper bits (months since 1970 << 31), so events, segments and words of a month lie
+-- together and are dropped together.
 
-create table migrations (
+-- The migrations that this store has seen. Its name marks the schema as a store of runlore.
+create table runlore_format (
   number bigint primary key,
   applied_at timestamptz not null
 );
 
 create sequence session_numbers maxvalue 2147483647;
+create sequence source_numbers;
 
+-- Tier 2: kept for good. --------------------------------------------------------------------------
+
+-- One session of an agent. What is a fold over its streams (title, cost, counts …) is written
+-- again with each of them.
 create table sessions (
   number bigint primary key,
   uid text collate "C" not null unique,
@@ -24,6 +32,7 @@ create table sessions (
   ended_at text collate "C",
   outcome text collate "C" not null default 'unknown',
   outcome_evidence text collate "C",
+  quality text collate "C",
   task_ref text collate "C",
   source_path text collate "C",
   source_bytes bigint not null default 0,
@@ -52,14 +61,22 @@ create table sessions (
   analyzed_hash text collate "C",
   evicted_at text collate "C",
   schema_version bigint not null,
+  pinned bigint not null default 0,
+  name text collate "C",
+  tags text collate "C" not null default '[]',
+  note text collate "C",
   extra text collate "C"
 );
 create index sessions_by_native on sessions (native_session_id);
 create index sessions_by_end on sessions (ended_at desc nulls last, uid);
 create index sessions_by_parent on sessions (parent_uid) where parent_uid is not null;
+create index sessions_evicted on sessions (number) where evicted_at is not null;
+-- Sessions without a digest, or with one that covers less.
+create index sessions_to_digest on sessions (ended_at)
+  where analyzed_hash is distinct from content_hash or analyzed_seq is distinct from last_seq;
 
--- What an author means by a uid, where that is not a session of their own of this uid: someone else's that they have as well, or
--- their own beside it.
+-- What an author means by a uid, where that is not a session of their own of this uid: someone
+-- else's that they have as well, or their own beside it.
 create table claims (
   author text collate "C" not null,
   uid text collate "C" not null,
@@ -68,10 +85,10 @@ create table claims (
 );
 create index claims_by_session on claims (session);
 
-create sequence source_numbers;
+-- A file or a database of an agent, and up to where it has been read.
 create table sources (
   number bigint primary key default nextval('source_numbers'),
-  reader text collate "C" not null default '',  -- author@machine: two machines may have the same path
+  reader text collate "C" not null default '',  -- author@machine
   author text collate "C" not null default '',
   agent text collate "C" not null,
   path text collate "C" not null,
@@ -95,6 +112,8 @@ create table sources (
   unique (reader, agent, path)
 );
 
+-- A block of 2^20 sequence numbers that a source has in a session, and what the source says of
+-- it. Never given twice.
 create table streams (
   session bigint not null,
   block bigint not null,
@@ -106,6 +125,7 @@ create table streams (
 );
 create index streams_by_source on streams (source, session, block);
 
+-- Records that could not be understood, with where they are.
 create table skips (
   source bigint not null,
   "offset" bigint not null,
@@ -113,38 +133,135 @@ create table skips (
   primary key (source, "offset", reason)
 );
 
+-- What was forgotten, so that no sync brings it back.
 create table tombstones (
   uid text collate "C" primary key,
   forgotten_at text collate "C" not null
 );
 
-create table natives (
-  hash bigint not null,
-  session bigint not null,
-  seq bigint not null,
-  primary key (hash, session)
-);
-create index natives_by_session on natives (session);
-
-create table aliases (
-  source bigint not null,
-  hash bigint not null,
-  session bigint not null,
-  seq bigint not null,
-  primary key (source, hash)
-);
-create index aliases_by_session on aliases (session);
-
-create table records (
-  source bigint not null,
-  first bigint not null,
-  count bigint not null,
+-- What happened in a session, as `model.Digest` has it; made from its events, and made again
+-- when these change.
+create table digests (
+  session bigint primary key,
+  version bigint not null,
+  last_seq bigint not null,
+  content_hash text collate "C" not null,
+  made_at text collate "C" not null,
   length bigint not null,
-  body bytea not null,
-  primary key (source, first)
+  hash bytea not null,
+  body bytea not null
 );
-alter table records alter column body set storage external;
+alter table digests alter column body set storage external;
+create index digests_by_version on digests (version);
 
+-- The errors of each session, to look them up by; written with the digest, and the same as in it.
+create table errors (
+  session bigint not null,
+  fingerprint text collate "C" not null,
+  kind text collate "C" not null,
+  name text collate "C" not null,
+  template text collate "C" not null,
+  count bigint not null,
+  first_seq bigint not null,
+  last_seq bigint not null,
+  first_at text collate "C",
+  last_at text collate "C",
+  tool text collate "C",
+  fixed_seq bigint,
+  how text collate "C",
+  confidence double precision not null,
+  primary key (fingerprint, session)
+);
+create index errors_by_session on errors (session);
+
+-- One row for each API call, whatever the number of its copies; only forgetting a session
+-- deletes any.
+create table calls (
+  hash bigint primary key,
+  key text collate "C" not null,
+  session bigint not null,
+  seq bigint not null,
+  ts text collate "C",
+  made_by bigint not null,
+  flags bigint not null,
+  input_tokens bigint not null,
+  output_tokens bigint not null,
+  cache_read_tokens bigint not null,
+  cache_write_5m_tokens bigint not null,
+  cache_write_1h_tokens bigint not null,
+  reasoning_tokens bigint not null,
+  web_searches bigint not null,
+  invoiced bigint,
+  request_id text collate "C",
+  superseded bytea,
+  usd bigint,
+  priced_by bigint,
+  old_usd bigint
+);
+-- What was spent between two events of a session.
+create index calls_by_place on calls (session, seq, usd);
+create index calls_without_price on calls (hash) where usd is null;
+create index calls_not_exact on calls (priced_by) where priced_by < 0;
+
+-- What many calls have in common: the model that was asked for. A call has its number.
+create table models (
+  number bigint primary key,
+  provider text collate "C",
+  model text collate "C",
+  tier text collate "C",
+  region text collate "C"
+);
+
+-- How the price of a call is known, once for all calls with the same. A number below zero: a
+-- newer list of prices may know better.
+create table tariffs (
+  number bigint primary key,
+  basis text collate "C" not null,
+  price_source text collate "C",
+  price_since text collate "C",
+  price_match text collate "C" not null,
+  price_name text collate "C",
+  price_above bigint,
+  price_notes text collate "C"
+);
+
+-- The calls with their models and tariffs.
+create view ledger as
+  select c.hash, c.key, c.session, c.seq, c.ts, m.provider, m.model, m.tier, m.region, c.flags,
+    c.input_tokens, c.output_tokens, c.cache_read_tokens, c.cache_write_5m_tokens,
+    c.cache_write_1h_tokens, c.reasoning_tokens, c.web_searches, c.invoiced, c.request_id,
+    c.superseded, c.usd, t.basis, t.price_source, t.price_since, t.price_match, t.price_name,
+    t.price_above, t.price_notes, c.old_usd
+  from calls c
+  left join models m on m.number = c.made_by
+  left join tariffs t on t.number = c.priced_by;
+
+-- What reports add up, by session, model and quarter of an hour: all time zones begin their days
+-- at one. Made from `calls`.
+create table sums (
+  session bigint not null,
+  model text collate "C",
+  flags bigint not null,
+  slot bigint,
+  calls bigint not null,
+  input_tokens bigint not null,
+  output_tokens bigint not null,
+  cache_read_tokens bigint not null,
+  cache_write_5m_tokens bigint not null,
+  cache_write_1h_tokens bigint not null,
+  reasoning_tokens bigint not null,
+  web_searches bigint not null,
+  whole bigint not null,
+  rest bigint not null,
+  unpriced bigint not null,
+  fuzzy bigint not null,
+  priced bigint not null
+);
+create index sums_by_session on sums (session);
+
+-- Tier 1: may be evicted, and made again while the sources are there. -----------------------------
+
+-- The events of a session, in order; their bodies are in its segments.
 create table events (
   session bigint not null,
   seq bigint not null,
@@ -164,6 +281,8 @@ create table events (
   primary key (session, seq)
 ) partition by range (session);
 
+-- The bodies of consecutive events, about 64 KB of them, compressed. id = session << 20 |
+-- running number.
 create table segments (
   id bigint not null,
   session bigint not null,
@@ -172,13 +291,15 @@ create table segments (
   length bigint not null,
   hash bytea not null,
   body bytea not null,
+  stream bytea,  -- zstd of all words of its prompts, replies and tools in order, one line each
   primary key (session, first_seq)
 ) partition by range (session);
--- It is compressed already.
+-- Both are compressed already.
 alter table segments alter column body set storage external;
-create index segments_by_id on segments (id);
+alter table segments alter column stream set storage external;
 
--- The words of each segment, each once, and all in their order to prove phrases. What is too large for one row goes on in further parts.
+-- The words of each segment, each once, by what they are said in. A tsvector holds a megabyte: what
+-- is longer goes on in further parts. Phrases are looked for in `segments.stream`.
 create table search (
   session bigint not null,
   id bigint not null,
@@ -186,44 +307,39 @@ create table search (
   prompt tsvector,
   reply tsvector,
   tool tsvector,
-  stream bytea,                           -- zstd of the words of the three columns, one on each line
   primary key (session, id, part)
 ) partition by range (session);
-alter table search alter column stream set storage external;
-create index search_words on search using gin (prompt, reply, tool) with (fastupdate = on, gin_pending_list_limit = 16384);
-create index search_by_part on search (id) where part > 0;
+create index search_words on search using gin (prompt, reply, tool)
+  with (gin_pending_list_limit = 1024);
+create index search_parts on search (id) where part > 0;
 
-create table calls (
-  hash bigint primary key,
-  key text collate "C" not null,
+-- Which event a native id is: links parents across reads, and finds what was copied from another
+-- session.
+create table natives (
+  hash bigint not null,
   session bigint not null,
   seq bigint not null,
-  ts text collate "C",
-  provider text collate "C",
-  model text collate "C",
-  tier text collate "C",
-  region text collate "C",
-  flags bigint not null,
-  input_tokens bigint not null,
-  output_tokens bigint not null,
-  cache_read_tokens bigint not null,
-  cache_write_5m_tokens bigint not null,
-  cache_write_1h_tokens bigint not null,
-  reasoning_tokens bigint not null,
-  web_searches bigint not null,
-  invoiced bigint,
-  request_id text collate "C",
-  superseded bytea,
-  usd bigint,
-  basis text collate "C",
-  price_source text collate "C",
-  price_since text collate "C",
-  price_match text collate "C",
-  price_name text collate "C",
-  price_above bigint,
-  price_notes text collate "C",
-  old_usd bigint
+  primary key (hash, session)
 );
-create index calls_by_session on calls (session);
-create index calls_by_ts on calls (ts);
-create index calls_without_price on calls (hash) where usd is null;
+create index natives_by_session on natives (session);
+
+-- Records that gave no event but stand in the chain, and the event that they follow.
+create table aliases (
+  source bigint not null,
+  hash bigint not null,
+  session bigint not null,
+  seq bigint not null,
+  primary key (source, hash)
+);
+create index aliases_by_session on aliases (session);
+
+-- The native records of a source, redacted, so that a newer adapter can derive the session again.
+create table records (
+  source bigint not null,
+  first bigint not null,
+  count bigint not null,
+  length bigint not null,
+  body bytea not null,
+  primary key (source, first)
+);
+alter table records alter column body set storage external;

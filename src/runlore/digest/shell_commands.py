@@ -1,0 +1,305 @@
+"""What a shell command does, judged by its words: its programs, its targets, if it only reads.
+
+This is no shell: quotes and separators are respected, everything else is words. Commands are cut at
+`MAX_CHARS`, and here-documents are removed.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cached_property, lru_cache
+from itertools import dropwhile
+
+MAX_CHARS = 2000
+_MAX_WRAPPERS = 8
+
+
+class Command:
+    """A parsed shell command.
+
+    `heads` are the programs with their subcommands (`git push`), in their order, without those that
+    only read or prepare. `key` is the same for the same work, wherever its output was cut or sent.
+    Most properties are computed on demand, because few commands need them.
+    """
+
+    def __init__(
+        self, working: list[list[str]], reading: list[list[str]], programs: set[str], separators: list[str], targets: list[str]
+    ) -> None:
+        self._main, self._working, self._targets = working or reading, working, targets
+        self.programs = frozenset(programs)
+        self.is_read_only = not working and bool(programs)
+        """Nothing is changed or checked, so that a failure without a message means that nothing was
+        found."""
+        self.hides_status = not _HIDING.isdisjoint(separators)
+        """The reported status may be that of another part: there is a pipe, a `;` or an `||
+        true`."""
+
+    @cached_property
+    def heads(self) -> tuple[str, ...]:
+        return tuple(_head(words) for words in self._main)
+
+    @cached_property
+    def key(self) -> str:
+        return " && ".join(" ".join(words) for words in self._main)
+
+    @cached_property
+    def operands(self) -> frozenset[str]:
+        """The words that are not flags. Of a path only the last part counts."""
+        return frozenset(_last_part(word) for words in self._main for word in words[1:] if word[:1] not in ("-", ""))
+
+    @cached_property
+    def files(self) -> frozenset[str]:
+        """The operands that may be files or folders."""
+        return frozenset(word for word in self.operands if _NAME_OF_FILE.match(word))
+
+    @cached_property
+    def writes(self) -> frozenset[str]:
+        """The files that output was sent to, or that were changed in place."""
+        in_place = frozenset(_last_part(words[-1]) for words in self._working if words[0] in _IN_PLACE)
+        return frozenset(map(_last_part, self._targets)) | in_place
+
+    @cached_property
+    def selects(self) -> tuple[str, ...]:
+        """The tests that were selected (`-run TestA`, `-k name`)."""
+        return tuple(words[n + 1] for words in self._main for n, word in enumerate(words[:-1]) if word in _SELECTORS)
+
+    @cached_property
+    def changes(self) -> bool:
+        """True if it may have changed something: it does not only read, test, list or ask for help."""
+        if any(not _CHECKS.search(_head(words)) for words in self._working):
+            return True
+        return any(flag in words for words in self._working for flag in _CHANGING_FLAGS)
+
+    @cached_property
+    def asks_help(self) -> bool:
+        return any(word in ("--help", "-h", "help", "--version") for words in self._main for word in words[1:])
+
+
+@lru_cache(maxsize=1024)
+def parse(command: str) -> Command:
+    """Parse a command. Never raises: what is not understood is words."""
+    parts, separators, targets = _simple_commands(command)
+    working: list[list[str]] = []
+    reading: list[list[str]] = []
+    programs: set[str] = set()
+    for words in parts:
+        program = _program(words[0])
+        if program in _MAY_WRAP or "=" in words[0] or program.startswith("python"):
+            words = _unwrap(words)
+            if not words:
+                continue
+            program = _program(words[0])
+        programs.add(program)
+        if program not in _PREPARING:
+            (reading if _only_reads(program, words) else working).append([program, *words[1:]])
+    return Command(working, reading, programs, separators, targets)
+
+
+def _only_reads(program: str, words: list[str]) -> bool:
+    if program == "git":
+        return _git_only_reads(words)
+    is_in_place = program in ("sed", "awk", "gawk") and any(word.startswith("-i") for word in words)
+    return program in _READING and not is_in_place
+
+
+def seems_read_only(command: str) -> bool:
+    """Return True if a command on one line seems to only read, by its first program.
+
+    Much faster than `parse`.
+    """
+    if command.startswith("cd "):
+        command = command.rpartition("&& ")[2]
+    program, _, rest = command.partition(" ")
+    return rest.partition(" ")[0] in _GIT_READING if program == "git" else program in _READING
+
+
+def only_commits(command: Command) -> bool:
+    """Return True if it only records what was changed before (`git add`, `git commit`)."""
+    return all(head in ("git add", "git commit", "git stash") for head in command.heads)
+
+
+def strip_plumbing(command: str) -> str:
+    """Return a command without what is done with its output."""
+    return _PLUMBING.sub("", command).strip()
+
+
+_PLUMBING = re.compile(r"\s*(?:2>&1|\|&?\s*(?:tail|head)\b[^|;&\n]{0,40}|2>\s*/dev/null)\s*")
+_NAME_OF_FILE = re.compile(r"[\w@.+-]*[A-Za-z][\w@.+-]*\Z")
+_CHECKS = re.compile(
+    r"\b(?:test|tests|check|lint|status|list|ls|view|show|diff|log|help|version|pytest|jest|vitest|mypy|pyright|ruff|eslint|tsc|vet"
+    r"|typecheck|capture|logs|describe|search|doctor)\b|^(?:go|cargo|swift) build"
+)
+_IN_PLACE = frozenset({"sed", "awk", "gawk", "perl", "tee", "touch", "cp", "mv"})
+_SELECTORS = frozenset({"-run", "--run", "-k", "-t", "--grep", "-g", "--testNamePattern", "--test-name-pattern", "--filter"})
+_CHANGING_FLAGS = frozenset({"--fix", "--write", "-w", "--update", "-u", "--apply", "format"})
+_KEYWORDS = frozenset("const let var import from await async function return def class for while if case select".split())
+
+
+def installs(command: Command) -> bool:
+    """Return True if it adds something to the environment."""
+    return any(_INSTALL.search(head) for head in command.heads) or bool(_INSTALL.search(command.key))
+
+
+_INSTALL = re.compile(
+    r"\b(?:install|add|sync|restore|get|ci|login|trust|setup|init|bootstrap|link|use|mkdir|chmod|pull|fetch|clone|export|source|venv"
+    r"|activate)\b"
+)
+
+_READING = frozenset(
+    "cat head tail sed awk gawk nl less more bat rg grep egrep fgrep zgrep ag ack find fd ls lsd exa eza tree wc sort uniq cut jq yq diff "
+    "cmp comm file stat which whereis type command test [ [[ pgrep ps lsof du df env printenv "
+    "xxd strings column tr tac realpath readlink basename "
+    "dirname date whoami hostname uname "
+    "Get-Content Select-String Get-ChildItem Test-Path dir findstr where".split()
+)
+_PREPARING = frozenset(
+    "cd echo printf pwd true false : set export unset sleep pushd popd shopt ulimit umask source . "
+    "local wait exit return done fi then do read".split()
+)
+_GIT_READING = frozenset(
+    "log show diff grep status blame ls-files ls-tree ls-remote rev-parse cat-file describe reflog shortlog rev-list merge-base".split()
+)
+_RUNNERS = {
+    "uv": {"run"}, "poetry": {"run"}, "pipenv": {"run"}, "pdm": {"run"}, "hatch": {"run"}, "rye": {"run"}, "bundle": {"exec"},
+    "pnpm": {"exec", "dlx"},
+    "npm": {"exec"}, "yarn": {"dlx", "exec"}, "bun": {"x"}, "mise": {"exec", "x"}, "docker-compose": set(), "conda": {"run"},
+}  # fmt: skip
+_PREFIXES = frozenset("sudo time env exec nohup npx bunx pnpx uvx xargs command builtin nice stdbuf then do else if while ! {".split())
+
+_PIECE = r"""(?:[^\s'"\\;|&<>()$]++|'[^']*'|"(?:[^"\\]++|\\.)*"|\\.|\$\([^()]{0,200}\)|\$)"""
+_WORD = re.compile(
+    # Most words begin with a letter, so this alternative comes first.
+    rf"""[^\s'"\\;|&<>()$\d]{_PIECE}*|\n|&&|\|\||\|&|[;|()]|&(?!>)|\d?(?:>>?|<<?<?|&>>?)(?:&\d|&-)?|{_PIECE}+|['"]"""
+)
+_MAY_WRAP = _PREFIXES | _RUNNERS.keys() | {"timeout", "bash", "sh", "zsh"}
+_HIDING = frozenset({"|", ";", "||", "\n"})
+_SEPARATORS = frozenset({"\n", "&&", "||", "|", "|&", ";", "&", "(", ")"})
+_BEGINS_MARK = frozenset("\n&|;()<>0123456789")
+"""The first characters of separators and redirections."""
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
+_HEREDOC = re.compile(r"(?s)<<-?\s*(['\"]?)(\w+)\1.*?(?:\n\2\b|\Z)")
+
+
+def _simple_commands(command: str) -> tuple[list[list[str]], list[str], list[str]]:
+    """Return the words of each simple command, the separators, and the files written to."""
+    command = command[: 10 * MAX_CHARS]
+    if "<<" in command:
+        command = _HEREDOC.sub(" ", command)
+    command = command[:MAX_CHARS]
+    words: list[str] = []
+    parts = [words]
+    separators: list[str] = []
+    targets: list[str] = []
+    is_target = False
+    for word in _WORD.findall(command):
+        first = word[0]
+        if first in _BEGINS_MARK:  # True for few words; the others skip the comparisons.
+            if word in _SEPARATORS:
+                if words:
+                    separators.append(word)
+                    words = []
+                    parts.append(words)
+                is_target = False
+                continue
+            if word.lstrip("0123456789&")[:1] in ("<", ">"):
+                is_target = not word.endswith(("&1", "&2", "&-"))
+                continue
+        if is_target:
+            targets.append(word.strip("'\""))
+            is_target = False
+        else:
+            words.append(word.strip("'\"") if first in "'\"" else word)
+    return [part for part in parts if part], separators, [target for target in targets if not target.startswith("/dev/")]
+
+
+def _git_only_reads(words: list[str]) -> bool:
+    sub = _subcommand(words)
+    if sub in ("remote", "branch", "config"):
+        return not _GIT_CHANGES.intersection(words) and not (
+            sub == "config" and not any(word.startswith(("--get", "--list", "-l")) for word in words)
+        )
+    return sub in _GIT_READING
+
+
+_GIT_CHANGES = frozenset("set-url add remove rm rename prune -d -D -m -M -f -u --delete --move --set-upstream-to --unset set".split())
+
+
+def _unwrap(words: list[str]) -> list[str]:
+    """Remove what only starts another program: assignments, `sudo`, `npx`, `uv run`, and so on."""
+    for _ in range(_MAX_WRAPPERS):
+        if not words:
+            return words
+        inner = _unwrap_once(words)
+        if inner is None:
+            return words
+        words = inner
+    return words
+
+
+def _unwrap_once(words: list[str]) -> list[str] | None:
+    """Return the command inside one wrapper, or None if there is no wrapper."""
+    first = _program(words[0])
+    if first == "command" and words[1:2] in (["-v"], ["-V"]):
+        return None
+    if first in _PREFIXES or ("=" in words[0] and _ASSIGNMENT.match(words[0])):
+        return _skip_flags(words[1:])
+    if first == "timeout":
+        return _skip_flags(words[1:], and_numbers=True)
+    if first in _RUNNERS and len(words) > 2 and words[1] in _RUNNERS[first]:
+        return _skip_flags(words[2:])
+    if first.startswith("python") and "-m" in words[1:3]:
+        return words[words.index("-m") + 1 :]
+    if first in ("bash", "sh", "zsh"):
+        return _unwrap_shell(words)
+    return None
+
+
+def _unwrap_shell(words: list[str]) -> list[str] | None:
+    """Return the last command of `bash -c "…"`, or None for another call of a shell."""
+    if len(words) < 3 or words[1] not in ("-c", "-lc"):
+        return None
+    inner = _simple_commands(words[2])[0]
+    return inner[-1] if inner else []
+
+
+def _skip_flags(words: list[str], *, and_numbers: bool = False) -> list[str]:
+    is_skipped = (lambda word: word.startswith("-") or word[:1].isdigit()) if and_numbers else (lambda word: word.startswith("-"))
+    return list(dropwhile(is_skipped, words))
+
+
+def _program(word: str) -> str:
+    return word.replace("\\", "/").rpartition("/")[2] or word if "/" in word or "\\" in word else word
+
+
+def _subcommand(words: list[str]) -> str:
+    """Return the first word that is neither a flag nor its value, if it is a plain one."""
+    skip = False
+    for word in words[1:]:
+        if skip or word.startswith("-"):
+            skip = word in ("-C", "-c", "--filter", "--repo", "-R") and not skip
+            continue
+        return word if _PLAIN.match(word) else ""
+    return ""
+
+
+_PLAIN = re.compile(r"[a-z][\w:-]{0,40}\Z")
+_TAKES_TWO = frozenset("gh npm pnpm yarn bun docker kubectl aws gcloud az cargo go bd".split())
+
+
+def _head(words: list[str]) -> str:
+    # The text of a program, not a command: sharing a keyword means nothing.
+    if words[0] in _KEYWORDS:
+        return " ".join(words)[:200]
+    sub = _subcommand(words)
+    if sub and words[0] in _TAKES_TWO and sub in words:
+        after = words[words.index(sub) + 1 :]
+        if after and _PLAIN.match(after[0]) and (sub in ("run", "pr", "issue", "api", "repo", "mod", "compose") or words[0] == "gh"):
+            return f"{words[0]} {sub} {after[0]}"
+    if not sub and len(words) > 1 and words[0] in ("python", "python3", "node", "bash", "sh", "ruby", "tsx", "bun", "deno", "perl"):
+        script = next((word for word in words[1:] if not word.startswith("-")), "")
+        return f"{words[0].rstrip('3')} {_last_part(script)}" if script and len(script) < 200 else words[0].rstrip("3")
+    return f"{words[0]} {sub}".strip()
+
+
+def _last_part(word: str) -> str:
+    return word.rstrip("/").rpartition("/")[2][:120] or word[:120]

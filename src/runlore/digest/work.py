@@ -1,0 +1,144 @@
+"""What was done: files, commands, tests, commits and pull requests."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from ..model import CommandRun, Commit, Moment, SessionEvent, SlowCommand, TestRun, shorten
+from . import commits as git
+from .attempts import Attempt
+
+MIN_SLOW_MS = 30_000
+"""The duration from which a command counts as slow: a person would not wait for it."""
+_MAX_DIFF_CHARS = 20_000
+
+
+class Work(msgspec.Struct):
+    """All work of a session, each kind in the order of first occurrence."""
+
+    read: dict[str, None] = msgspec.field(default_factory=dict)
+    edited: dict[str, int] = msgspec.field(default_factory=dict)
+    """The number of edits by path."""
+    created: dict[str, None] = msgspec.field(default_factory=dict)
+    commands: dict[str, CommandRun] = msgspec.field(default_factory=dict)
+    tests: list[TestRun] = msgspec.field(default_factory=list)
+    slow: dict[str, SlowCommand] = msgspec.field(default_factory=dict)
+    commits: dict[str, Commit] = msgspec.field(default_factory=dict)
+    pull_requests: dict[str, Moment] = msgspec.field(default_factory=dict)
+
+
+def find_work(attempts: Sequence[Attempt], bodies: Mapping[int, str]) -> Work:
+    """Return the work of all attempts that were not refused."""
+    work = Work()
+    for attempt in attempts:
+        action = attempt.action
+        if attempt.is_refused:
+            continue
+        if action == "shell":
+            _add_command(work, attempt, bodies)
+        elif action == "read" and attempt.call is not None and not attempt.failed:
+            work.read.update(dict.fromkeys(attempt.call.files))
+        elif action == "edit" and attempt.call is not None and not attempt.failed:
+            _add_edit(work, attempt.call, bodies)
+        elif action == "mcp" and attempt.call is not None and git.opens_pull_request(attempt.call.tool or ""):
+            _add_pull_request(work, attempt, bodies)
+    return work
+
+
+def _add_edit(work: Work, call: SessionEvent, bodies: Mapping[int, str]) -> None:
+    body = bodies.get(call.seq, "")
+    for path in call.files:
+        work.edited[path] = work.edited.get(path, 0) + 1
+        if work.edited[path] > 1:
+            continue
+        if path not in work.read and _only_adds(body, path):
+            work.created[path] = None
+
+
+def _only_adds(body: str, path: str) -> bool:
+    """Return True if an edit only adds lines to a file, so that it probably did not exist."""
+    at = body.find(f"{path}\n@@")
+    if at < 0:
+        return False
+    start, end = at + len(path) + 1, at + _MAX_DIFF_CHARS
+    first = body.find("\n", start, end)
+    if first < 0:
+        return False
+    other = _NOT_ADDED.search(body, first, end)
+    # What follows is about another file, or is cut off.
+    return other is None or (other.start() > first and body[other.end() : end][:1] not in ("-", " ", "@"))
+
+
+_NOT_ADDED = re.compile(r"\n(?!\+)")
+
+
+def _add_command(work: Work, attempt: Attempt, bodies: Mapping[int, str]) -> None:
+    call, result = attempt.call, attempt.result
+    text = shorten(" ".join(attempt.shell[:1000].split()))
+    if call is None or not text:
+        return
+    if call.kind == "test_run":
+        work.tests.append(_test_run(attempt, text))
+    _count_run(work, attempt, text)
+    if result is None:
+        return
+    if result.duration_ms and result.duration_ms >= MIN_SLOW_MS:
+        _add_slow(work, text, result.seq, result.duration_ms / 1000)
+    for sha, subject in _find_commits(attempt, bodies) if git.may_commit(attempt.shell) else ():
+        work.commits[sha] = Commit(seq=result.seq, sha=sha, subject=shorten(subject))
+    if git.opens_pull_request(attempt.shell):
+        _add_pull_request(work, attempt, bodies)
+
+
+def _test_run(attempt: Attempt, text: str) -> TestRun:
+    tests = attempt.result.tests if attempt.result else None
+    return TestRun(
+        seq=attempt.end_seq,
+        command=text,
+        passed=tests.passed if tests else None,
+        failed=tests.failed if tests else None,
+        skipped=tests.skipped if tests else None,
+        is_error=attempt.failed,
+    )
+
+
+def _count_run(work: Work, attempt: Attempt, text: str) -> None:
+    before = work.commands.get(text)
+    work.commands[text] = CommandRun(
+        seq=attempt.end_seq,
+        command=text,
+        count=(before.count if before else 0) + 1,
+        failed=(before.failed if before else 0) + attempt.failed,
+        exit_code=attempt.result.exit_code if attempt.result is not None else None,
+    )
+
+
+def _add_slow(work: Work, text: str, seq: int, seconds: float) -> None:
+    known = work.slow.get(text)
+    if known is None:
+        work.slow[text] = SlowCommand(seq=seq, command=text, seconds=round(seconds, 3))
+        return
+    is_slowest = seconds > known.seconds / known.count
+    work.slow[text] = SlowCommand(
+        seq=seq if is_slowest else known.seq,
+        command=text,
+        seconds=round(known.seconds + seconds, 3),
+        count=known.count + 1,
+    )
+
+
+def _find_commits(attempt: Attempt, bodies: Mapping[int, str]) -> list[tuple[str, str]]:
+    command = attempt.shell
+    commits = git.find_reported_commits(command, lambda: bodies.get(attempt.end_seq, ""))
+    if commits or attempt.failed or "commit" not in command:
+        return commits
+    return git.find_printed_commits(command, bodies.get(attempt.end_seq, ""))
+
+
+def _add_pull_request(work: Work, attempt: Attempt, bodies: Mapping[int, str]) -> None:
+    result = attempt.result
+    if result is not None and (url := git.find_pull_request(bodies.get(result.seq, ""))):
+        work.pull_requests.setdefault(url, Moment(result.seq, url))

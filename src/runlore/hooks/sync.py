@@ -1,0 +1,82 @@
+"""The sync that the end of a session starts: one at a time for each agent, with a note of how it went."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+
+import apsw
+import msgspec
+
+from .. import config as settings
+from .. import pipeline
+from ..config import Config
+from ..errors import StoreBusy
+from ..model import format_time
+from ..store import Store, open_store
+from .end import DEBOUNCE_S, safe
+
+BUSY_S, TRIES = 1.0, 300
+"""How often, and how many times, a sync looks whether another one is over."""
+
+MAX_ERROR = 500
+"""Characters of an error that is noted."""
+
+
+def sync(agent: str) -> None:
+    """Waits a moment, and for a sync that runs, then stores what is new. Of several only one waits: the others leave it to that one."""
+    config = settings.load()
+    settings.make_home(config.home)
+    if hasattr(os, "nice"):
+        os.nice(10)
+    with closing(open_store(config.store)) as store:
+        for _ in range(TRIES):
+            if not _wait(store, config.home / f"hooks-{safe(agent)}.lock"):
+                return
+            try:
+                _sync(store, config, agent)
+                return
+            except StoreBusy:  # Another one was quicker.
+                continue
+
+
+def _wait(store: Store, path: Path) -> bool:
+    """True when it is our turn, and False when another one waits for it."""
+    os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+    lock = apsw.Connection(str(path))
+    try:
+        try:
+            lock.execute("begin exclusive")
+        except apsw.BusyError:
+            return False
+        time.sleep(DEBOUNCE_S)
+        for _ in range(TRIES):
+            try:
+                with store.sync_lock():
+                    return True
+            except StoreBusy:
+                time.sleep(BUSY_S)
+        return False
+    finally:
+        lock.close()
+
+
+def _sync(store: Store, config: Config, agent: str) -> None:
+    """A sync, and a note of how it went: nobody sees it, and what fails without a word would fail for months."""
+    outcome: dict[str, object] = {}
+    try:
+        report = pipeline.sync(store, config, agents=[agent], quiet_s=0)  # A session has just ended.
+        outcome = {"sessions": report.sessions, "events": report.events, "problems": len(report.problems)}
+    except StoreBusy:
+        raise
+    except Exception as error:  # Whatever it is, `runlore hooks status` tells it.
+        outcome = {"error": f"{type(error).__name__}: {error}"[:MAX_ERROR]}
+        raise
+    finally:
+        if outcome:
+            place = os.open(config.home / f"hooks-{safe(agent)}.json", os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
+            with open(place, "wb") as file:
+                file.write(msgspec.json.encode({"at": format_time(datetime.now(UTC)), **outcome}))

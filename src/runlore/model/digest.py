@@ -1,0 +1,291 @@
+"""The digest of a session, and its parts.
+
+These are values only: `runlore.digest` makes them, the store keeps them. What is cited is cited by
+seq, the number of an event in its session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, ClassVar, Literal, Self
+
+import msgspec
+
+from ..errors import ModelError
+from .events import BLOCK
+from .session import OUTCOMES, Outcome
+from .value import Value, check_times
+
+DIGEST_VERSION = 9
+"""The version of all rules behind a digest. Raise it when a digest made today would differ from one
+made yesterday."""
+
+FINGERPRINT_VERSION = 1
+"""The version of the rules behind a fingerprint. It is part of the hash, so that a changed rule
+makes other fingerprints and never a silent mix."""
+
+MIN_SHOWN_CONFIDENCE = 0.5
+"""The confidence from which a fix is shown to someone who has the same error."""
+
+FixKind = Literal["edit", "command", "read", "changed", "retry"]
+"""What made an error go away: a change to a file; a command; reading again before the same call;
+the call itself, made differently; or nothing that is known except trying again."""
+
+Trend = Literal["new", "rising", "steady", "falling", "stopped"]
+"""How something that recurs develops: an error over the last days, a pattern over the sessions."""
+
+
+class Signature(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """The identity of an error.
+
+    Texts with the same `fingerprint` are the same error, whichever tool or agent printed them.
+    """
+
+    fingerprint: str
+    kind: str
+    """exception, test, compile, shell, git, http, json, message (a line with an error word), text
+    (any other line), exit (a code)."""
+    name: str = ""
+    """The exception, the code or the missing command, if there is one."""
+    template: str
+    """The line that matters, for reading. Its variable parts are named, as in `<path>` and
+    `<n>`."""
+    sample: str
+    """The same line as it was printed."""
+    version: int = FINGERPRINT_VERSION
+
+
+class ErrorSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One error of a session, with all of its occurrences."""
+
+    signature: Signature
+    count: int
+    seqs: tuple[int, ...]
+    """The events of the occurrences; of many, the first ones and the last."""
+    tool: str | None = None
+    action: str | None = None
+    command: str | None = None
+    """What was run the first time, in one line, or the file that was to be read or changed."""
+    first_at: datetime | None = None
+    last_at: datetime | None = None
+
+    @property
+    def first_seq(self) -> int:
+        return self.seqs[0]
+
+    @property
+    def last_seq(self) -> int:
+        return self.seqs[-1]
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Something that was done between an error and its end."""
+
+    seq: int
+    how: FixKind
+    summary: str
+    files: tuple[str, ...] = ()
+
+
+class Fix(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What made an error go away, or that it never did (`fixed_seq` is None).
+
+    `steps` are what was done between `failed_seq`, the last occurrence, and `fixed_seq`, where the
+    same call ended better. The first step is taken for the fix. `confidence` orders answers; it is
+    a rule of thumb between 0 and 1, not a probability.
+    """
+
+    fingerprint: str
+    failed_seq: int
+    fixed_seq: int | None = None
+    how: FixKind | None = None
+    steps: tuple[Step, ...] = ()
+    diff: str = ""
+    """The diff of the first step if it is an edit, at most 2 KB."""
+    confidence: float = 0.0
+
+    @property
+    def is_shown(self) -> bool:
+        """True if it is good enough to be shown to someone who has the same error."""
+        return bool(self.steps) and self.confidence >= MIN_SHOWN_CONFIDENCE
+
+
+class Moment(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """An event and the part of its text that is kept: a correction, a decision, an excerpt."""
+
+    seq: int
+    text: str
+
+
+class CommandRun(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """A command that was run, once or several times in the same words."""
+
+    seq: int
+    """The event of the last run."""
+    command: str
+    count: int = 1
+    failed: int = 0
+    exit_code: int | None = None
+    """The exit code of the last run, if it was reported."""
+
+
+class TestRun(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """A run of tests. What the output did not say is None."""
+
+    seq: int
+    """The event of the result."""
+    command: str
+    passed: int | None = None
+    failed: int | None = None
+    skipped: int | None = None
+    is_error: bool = False
+
+
+class SlowCommand(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """A command that took long, once or several times in the same words."""
+
+    seq: int
+    """The event of the slowest run."""
+    command: str
+    seconds: float
+    """The duration of all runs together."""
+    count: int = 1
+
+
+class Commit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """A commit that was made, as git reported it."""
+
+    seq: int
+    sha: str
+    subject: str = ""
+
+
+class FileActivity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """What was done to a file: the number of calls by action, and the last event."""
+
+    path: str
+    edit: int = 0
+    read: int = 0
+    search: int = 0
+    other: int = 0
+    last_seq: int
+    last_at: str | None = None
+
+
+class RequestedLesson(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A lesson that the session got from our tools because it asked, once or several times."""
+
+    lesson: str
+    seq: int
+    """The event of the first answer with this lesson."""
+    at: datetime | None = None
+    tokens: int = 0
+    """The tokens of all answers with this lesson, including what else is in them."""
+
+
+class Covers(msgspec.Struct, frozen=True):
+    """The content that a digest was made from: the last event, and the hash of all."""
+
+    last_seq: int
+    content_hash: str
+
+
+class Digest(Value, frozen=True, kw_only=True):
+    """What is kept of a session when its bulk is gone.
+
+    Made by rules alone: equal input gives an equal digest. `covers` names the content it was made
+    from. Lists are cut, and the entries that matter most are kept; `cut` says by name how many more
+    there were. The cost of a session is in the ledger, not here.
+    """
+
+    TIMES: ClassVar[frozenset[str]] = frozenset({"made_at"})
+
+    session_uid: str
+    version: int
+    """The version of the rules that made it. A digest of older rules is made again while its events
+    exist."""
+    covers: Covers
+    made_at: datetime | None = None
+    """Set by the store, and not part of what is compared."""
+    goal: str | None = None
+    """The first prompt that asks for something."""
+    goal_seq: int | None = None
+    title: str | None = None
+    files_read: tuple[str, ...] = ()
+    files_edited: tuple[str, ...] = ()
+    files_created: tuple[str, ...] = ()
+    commands: tuple[CommandRun, ...] = ()
+    tests: tuple[TestRun, ...] = ()
+    commits: tuple[Commit, ...] = ()
+    pull_requests: tuple[Moment, ...] = ()
+    edits: dict[str, int] = msgspec.field(default_factory=dict)
+    """The number of changes, for files that were changed several times."""
+    slow: tuple[SlowCommand, ...] = ()
+    tools: dict[str, int] = msgspec.field(default_factory=dict)
+    actions: dict[str, int] = msgspec.field(default_factory=dict)
+    kinds: dict[str, int] = msgspec.field(default_factory=dict)
+    subagents: tuple[Moment, ...] = ()
+    wall_s: float = 0.0
+    active_s: float = 0.0
+    """The same without pauses."""
+    interventions: tuple[Moment, ...] = ()
+    corrections: tuple[Moment, ...] = ()
+    """Messages of a person that reject or redirect what was done."""
+    told: tuple[RequestedLesson, ...] = ()
+    decisions: tuple[Moment, ...] = ()
+    retries: int = 0
+    compactions: int = 0
+    errors: tuple[ErrorSummary, ...] = ()
+    fixes: tuple[Fix, ...] = ()
+    outcome: Outcome = "unknown"
+    outcome_level: str | None = None
+    """The kind of evidence behind the outcome: test, shipped, said …"""
+    outcome_confidence: float = 0.0
+    outcome_evidence: tuple[int, ...] = ()
+    outcome_reason: str = ""
+    quality: str | None = None
+    excerpts: tuple[Moment, ...] = ()
+    """Excerpts of the events that errors and fixes cite, by seq."""
+    cut: dict[str, int] = msgspec.field(default_factory=dict)
+    dead_ends: dict[str, tuple[int, ...]] = msgspec.field(default_factory=dict)
+    """What led nowhere, as triples of events by reason. For `retries` and `failed`: the attempt,
+    and the first and the last of the blocks that the model made with it in one answer. For
+    `abandoned`: the first event of a stretch, the same again, and its last event."""
+    waste: dict[str, tuple[int, ...]] = msgspec.field(default_factory=dict)
+    """The API calls that led nowhere, by reason, as digests before version 9 recorded them at
+    eviction."""
+    secrets: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
+    """By kind, a keyed hash for each redacted secret. This and the next three are written at
+    eviction, because only the events know them."""
+    secrets_at: dict[str, tuple[int, ...]] = msgspec.field(default_factory=dict)
+    """By kind, the first events that held a secret."""
+    touched: tuple[FileActivity, ...] = ()
+    """What was done to files."""
+    ends: tuple[int, ...] = ()
+    """The last event of each block of numbers at eviction."""
+    before: Digest | None = None
+    """The digest at the time when events left that did not come back. This digest holds all of it
+    too."""
+
+    def __post_init__(self) -> None:
+        if self.outcome not in OUTCOMES:
+            raise ModelError(f"outcome {self.outcome!r} is not one of {', '.join(sorted(OUTCOMES))}")
+        check_times(self)
+
+    def knows(self, seq: int) -> bool:
+        """Return True if this digest, or the evicted one before it, was made with this event."""
+        ends = {end // BLOCK: end for end in self.ends}
+        return seq <= ends.get(seq // BLOCK, self.covers.last_seq)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        rest = dict(data)
+        before = rest.pop("before", None)
+        digest = super().from_dict(rest)
+        return msgspec.structs.replace(digest, before=cls.from_dict(before)) if isinstance(before, Mapping) else digest
+
+
+def describe_how(how: str | None) -> str:
+    """Return the noun for a sentence like "it was over after this edit"."""
+    return "call" if how == "changed" else how or "step"

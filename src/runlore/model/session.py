@@ -1,0 +1,189 @@
+"""One run of an agent: its name, its facts, its cost and its watermarks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, ClassVar, Literal, Self, get_args
+
+import msgspec
+from msgspec.structs import force_setattr
+
+from ..errors import ModelError
+from .value import Value, check_times
+
+SCHEMA_VERSION = 3
+"""1: the first. 2: digests carry error snippets. 3: cache tokens in two buckets, analysis names
+what it covers."""
+
+Outcome = Literal["success", "fail", "abandoned", "unknown"]
+Relation = Literal["fork", "subagent", "continuation"]
+
+OUTCOMES: frozenset[str] = frozenset(get_args(Outcome))
+RELATIONS: frozenset[str] = frozenset(get_args(Relation))
+
+
+class Cost(Value, frozen=True, kw_only=True):
+    """The cost of a session.
+
+    `usd` stays None until a price is known; `cache_tokens` is read + write.
+    """
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    reasoning_tokens: int = 0
+    usd: float | None = None
+    wall_clock_s: float = 0.0
+    turns: int = 0
+    retries: int = 0
+
+    def __post_init__(self) -> None:
+        # Data of schema 2 has only the sum. Newer data has the parts, and the sum follows from
+        # them.
+        if self.cache_read_tokens or self.cache_write_tokens:
+            force_setattr(self, "cache_tokens", self.cache_read_tokens + self.cache_write_tokens)
+
+
+class Session(Value, frozen=True, kw_only=True):
+    """One run of an agent. What the agent did not record is None.
+
+    The watermarks discovered → ingested → analyzed → evicted are set in this order and never go
+    back. `analyzed_*` name the content that the digest covers: a session that has grown since is
+    stale, and is not evictable.
+    """
+
+    TIMES: ClassVar[frozenset[str]] = frozenset(
+        {"started_at", "ended_at", "source_missing_at", "discovered_at", "ingested_at", "analyzed_at", "evicted_at"}
+    )
+    WATERMARKS: ClassVar[tuple[str, ...]] = ("discovered_at", "ingested_at", "analyzed_at", "evicted_at")
+
+    session_uid: str
+    flavor: str
+    native_session_id: str
+    title: str | None = None
+    repo: str | None = None
+    domain: str | None = None
+    cwd: str | None = None
+    git_branch: str | None = None
+    model: str | None = None
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+    outcome: Outcome = "unknown"
+    outcome_evidence: str | None = None
+    quality: str | None = None
+    pinned: bool = False
+    """This and the next three are set by people, with `runlore mark`."""
+    name: str | None = None
+    tags: tuple[str, ...] = ()
+    note: str | None = None
+    cost: Cost = msgspec.field(default_factory=Cost)
+    task_ref: str | None = None
+    source_path: str | None = None
+    source_bytes: int = 0
+    source_missing_at: datetime | None = None
+    parent_uid: str | None = None
+    relation: Relation | None = None
+    machine: str | None = None
+    author: str | None = None
+    events: int = 0
+    errors: int = 0
+    last_seq: int = -1
+    content_hash: str = ""
+    discovered_at: datetime | None = None
+    ingested_at: datetime | None = None
+    analyzed_at: datetime | None = None
+    analyzed_seq: int | None = None
+    analyzed_hash: str | None = None
+    evicted_at: datetime | None = None
+    schema_version: int = SCHEMA_VERSION
+
+    @property
+    def called(self) -> str | None:
+        """The name that a person gave it, or else its own title."""
+        return self.name or self.title
+
+    def __post_init__(self) -> None:
+        uid = make_uid(self.flavor, self.native_session_id)
+        if self.outcome not in OUTCOMES:
+            raise ModelError(f"outcome {self.outcome!r} is not one of {', '.join(sorted(OUTCOMES))}")
+        if self.session_uid != uid:
+            raise ModelError(f"session_uid {self.session_uid!r} must be {uid!r}, from its flavor and native id")
+        if self.relation is not None and self.relation not in RELATIONS:
+            raise ModelError(f"relation {self.relation!r} is not one of {', '.join(sorted(RELATIONS))}")
+        check_times(self)
+        self._check_watermarks()
+
+    def _check_watermarks(self) -> None:
+        last: tuple[str, datetime] | None = None
+        for n, name in enumerate(self.WATERMARKS):
+            value: datetime | None = getattr(self, name)
+            if value is None:
+                continue
+            # A session may be known without having been discovered by a sweep (a live log, an
+            # import), so the first mark is optional. From `ingested_at` on each needs the one
+            # before.
+            if n > 1 and getattr(self, self.WATERMARKS[n - 1]) is None:
+                raise ModelError(f"{name} is set but {self.WATERMARKS[n - 1]} is not")
+            # An analysis that names its content stays valid for it, even when the session grew
+            # since.
+            if last is not None and value < last[1] and not (name == "analyzed_at" and self.analyzed_seq is not None):
+                raise ModelError(f"{name} lies before {last[0]}")
+            last = max((name, value), last or (name, value), key=lambda mark: mark[1])
+
+    @property
+    def is_evictable(self) -> bool:
+        """True if the digest covers everything stored and nothing has been dropped yet."""
+        return self.analyzed_at is not None and self.evicted_at is None and not self.is_stale
+
+    @property
+    def is_stale(self) -> bool:
+        """True if there is content that no digest covers."""
+        return self.analyzed_at is None or (self.analyzed_seq, self.analyzed_hash) != (self.last_seq, self.content_hash)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        data = _upgrade(dict(data))
+        cost = data.pop("cost", None)
+        if cost is not None and not isinstance(cost, Mapping):
+            raise ModelError(f"cost {cost!r} must be an object")
+        session = super().from_dict(data)
+        return msgspec.structs.replace(session, cost=Cost.from_dict(cost)) if cost else session
+
+
+def is_evictable(session: Session) -> bool:
+    """Return True if Tier 1 may drop this session: its digest covers exactly what is stored."""
+    return session.is_evictable
+
+
+def make_uid(flavor: str, native: str) -> str:
+    """Return the unique name of a session, `"<flavor>:<native id>"`.
+
+    Raises ModelError for an invalid part.
+    """
+    if not _FLAVOR.match(flavor):
+        raise ModelError(f"flavor {flavor!r} must be lower-case letters, digits, '_', '.' or '-'")
+    if not native or native != native.strip() or not native.isprintable():
+        raise ModelError(f"native session id {native!r} must be printable, and not empty")
+    return f"{flavor}:{native}"
+
+
+_FLAVOR = re.compile(r"[a-z0-9][a-z0-9_.-]*\Z")
+
+
+def _upgrade(data: dict[str, Any]) -> dict[str, Any]:
+    """Bring a session of an older schema to this one.
+
+    A newer one stays as it is, with its new fields in `extra`.
+    """
+    version = data.get("schema_version", SCHEMA_VERSION)
+    if not isinstance(version, int):
+        raise ModelError(f"schema_version {version!r} must be a number")
+    if version < 3:
+        # Schema 2 did not record what an analysis covered. Without `analyzed_seq` it covers nothing
+        # and is redone.
+        data["schema_version"] = SCHEMA_VERSION
+    return data

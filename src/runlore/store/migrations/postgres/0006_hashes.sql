@@ -1,2 +1,0 @@
--- Hashes are of packed bytes: see the migration of SQLite.
-select 1;

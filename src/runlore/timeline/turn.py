@@ -1,0 +1,37 @@
+"""Prompts with what followed them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from ..model import SessionEvent
+from .branch import in_order
+from .prompt import is_prompt
+
+
+class Turn(msgspec.Struct, frozen=True):
+    """A prompt and what followed until the next one.
+
+    What came before the first prompt is a turn without one.
+    """
+
+    prompt: SessionEvent | None
+    events: list[SessionEvent]
+    """The prompt is the first of them."""
+
+
+def turns(events: Iterable[SessionEvent]) -> list[Turn]:
+    """Return all events in turns, by seq.
+
+    Rewound turns are included: pass `active(events)` to leave them out.
+    """
+    result: list[Turn] = []
+    for event in in_order(events):
+        if is_prompt(event):
+            result.append(Turn(event, []))
+        elif not result:
+            result.append(Turn(None, []))
+        result[-1].events.append(event)
+    return result

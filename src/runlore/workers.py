@@ -1,0 +1,97 @@
+"""Worker processes for a sync: `concurrent.futures`, and what a sync needs besides.
+
+Ctrl-C is left to the main process, and a worker ends when its main process is gone, however that
+came about. Nothing here knows what a job is.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from .errors import RunloreError
+
+MAX_WORKERS = 16
+"""One process writes what the workers prepare, so more of them would have nothing to do."""
+
+_T = TypeVar("_T")
+
+
+def default_workers() -> int:
+    """Return how many workers are worth having on this machine."""
+    return min(os.cpu_count() or 1, MAX_WORKERS)
+
+
+class Workers:
+    """Processes that run functions. `initializer(*arguments)` is called once in each of them."""
+
+    def __init__(self, count: int, initializer: Callable[..., None], *arguments: Any) -> None:
+        self.count = count
+        context = multiprocessing.get_context(_start_method())
+        self._executor = ProcessPoolExecutor(count, context, _begin, (initializer, arguments))
+        self._executor.submit(_do_nothing)  # Fork now: the caller may start threads later.
+
+    def submit(self, function: Callable[..., _T], /, *arguments: Any) -> Future[_T]:
+        """Have a function called in a worker; `result_of` waits for what it returns."""
+        with _one_line_errors():
+            return self._executor.submit(_run, function, *arguments)
+
+    def close(self) -> None:
+        """End the workers, each after the job that it is doing."""
+        self._executor.shutdown(cancel_futures=True)
+
+
+def result_of(future: Future[_T]) -> _T:
+    """Wait for a job. Raises RunloreError with what the job raised, or when a worker is gone."""
+    with _one_line_errors():
+        return future.result()
+
+
+@contextmanager
+def _one_line_errors() -> Iterator[None]:
+    try:
+        yield
+    except BrokenProcessPool:
+        problem = "a worker process ended unexpectedly (out of memory?)"
+        raise RunloreError(f"{problem}; run it again, it goes on where it stopped") from None
+
+
+def _start_method() -> str:
+    """Forking is quick, and safe while there is no other thread."""
+    can_fork = sys.platform == "linux" and threading.active_count() == 1
+    return "fork" if can_fork else "spawn"
+
+
+# ── in a worker ──────────────────────────────────────────────────────────────────────────────────
+def _begin(initializer: Callable[..., None], arguments: tuple[Any, ...]) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole process group.
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.set_wakeup_fd(-1)  # A forked worker must not wake the event loop of its parent.
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    initializer(*arguments)
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
+
+
+def _do_nothing() -> None:
+    pass
+
+
+def _run(function: Callable[..., _T], *arguments: Any) -> _T:
+    try:
+        return function(*arguments)
+    except Exception as error:  # Not every exception can be pickled. Its text can.
+        raise RunloreError(f"{type(error).__name__}: {error}") from None
