@@ -72,7 +72,6 @@ def digest_stale(
         if workers and running is None:
             running = stack.enter_context(closing(start_workers(config, workers)))
         made = _made(store, config, stale, running)
-        stack.enter_context(store.bulk())
         for _ in range(0, len(stale), COMMIT):
             with store.transaction():
                 # In this order: else one more would be taken, and lost.

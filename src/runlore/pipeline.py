@@ -314,7 +314,6 @@ class _Sync:
             if workers and self.running is None:
                 self.running = start_workers(self.config, workers, self.quiet_s)
             runner = Runner(self.store, self.config, self.running, self.quiet_s)
-            stack.enter_context(self.store.bulk())  # It has a thread: after the workers, which are forked.
             commits = stack.enter_context(_Commits(self.store))
             if self._is_full():
                 return

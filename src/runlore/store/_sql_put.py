@@ -136,9 +136,6 @@ class Writer(Sources, Ledger):
     def together(self, batches: Sequence[Batch]) -> AbstractContextManager[None]:
         return nullcontext()
 
-    def bulk(self) -> AbstractContextManager[None]:
-        return nullcontext()
-
     # ── putting ──────────────────────────────────────────────────────────────────────────────────────────────────────
     def put(self, batch: Batch) -> Put:
         done = Put(sessions=set())

@@ -393,9 +393,6 @@ class Store(Digests, Provable, Retention, Protocol):
         no digest, or one of other events than are stored now."""
 
     # ── writing ──────────────────────────────────────────────────────────────────────────────────────────────────────
-    def bulk(self) -> AbstractContextManager[None]:
-        """Much is written while it is open, in several transactions. What the disk has to be waited for may then be done beside it."""
-
     def sync_lock(self) -> AbstractContextManager[None]:
         """Held by the one sync that may run. Raises StoreBusy; let go by the system when its process dies."""
 
