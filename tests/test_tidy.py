@@ -29,7 +29,7 @@ LAYERS = [
     {"prices", "ledger", "live"},
     {"digest"},
     {"mine"},
-    {"naming", "finding", "places", "digesting", "query"},
+    {"naming", "finding", "places", "query"},
     {"lessons", "train", "retain"},
     {
         "pipeline",
@@ -37,6 +37,7 @@ LAYERS = [
         "tasks",
         "workers",
         "billing",
+        "digesting",
         "evicting",
         "leaks",
         "doctor",
