@@ -75,3 +75,20 @@ def test_a_folder_that_appears_is_read_at_once(monkeypatch: pytest.MonkeyPatch, 
     _watch.watch(sync, [str(place)], lambda report: None)
     assert passes == ["one"]
     assert capsys.readouterr().err == "watching for the first folder of an agent; Ctrl-C ends it\n"
+
+
+def test_what_was_written_before_watching_began_is_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Between the look of the last pass and the first moment of watching a turn may be written."""
+    passes: list[str] = []
+
+    def changes(there: list[str]) -> Iterator[bool]:
+        yield from (False, False)
+        raise KeyboardInterrupt
+
+    def sync() -> Report:
+        passes.append("one")
+        return Report()
+
+    monkeypatch.setattr(_watch, "changes", changes)
+    _watch.watch(sync, [str(tmp_path)], lambda report: None)
+    assert passes == ["one"]

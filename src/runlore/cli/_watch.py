@@ -34,9 +34,12 @@ def watch(sync: Callable[[], Report], places: Iterable[str], tell: Callable[[Rep
         note(f"watching {count(len(there), 'folder') if there else 'for the first folder of an agent'}; Ctrl-C ends it")
         while True:
             there = present(places)
+            # What was written after the last pass looked and before watching began is not reported.
+            is_first = bool(there)
             for changed in changes(there):
                 is_other = present(places) != there
-                if changed or is_other or time.monotonic() >= due:
+                if changed or is_first or is_other or time.monotonic() >= due:
+                    is_first = False
                     due = time.monotonic() + PASS_S
                     run(sync, tell, known)
                 if is_other:
