@@ -1,9 +1,10 @@
-"""Secrets out, before anything is stored or indexed: each becomes `[redacted:<kind>:<6 hex>]`.
+"""Redact secrets before anything is stored or indexed: each becomes `[redacted:<kind>:<6 hex>]`.
 
-The six digits are a keyed hash: the same secret looks the same everywhere, and nothing can be turned back. `suspects`
-is the fast way past what is clean: one pass over undecoded JSON lines tells which have to be decoded and searched. What
-a secret looks like is in `_rules` (tokens that tell themselves) and `_anchored` (values that their name tells). Nothing
-here knows an agent, a file format beyond JSON, or whether a secret still works.
+The six digits are a keyed hash: the same secret has the same marker everywhere, and the marker does
+not reveal it. `suspects` quickly finds the undecoded JSON records that have to be decoded and
+searched. The patterns are in `_rules` (tokens recognized by their form) and `_anchored` (values
+recognized by their name). Nothing here knows an agent, a file format other than JSON, or whether a
+secret still works.
 """
 
 import hashlib
@@ -28,12 +29,18 @@ __all__ = ["RULES_VERSION", "Redactor", "Rule", "load_key", "rules_from_config",
 _DEPTH = 200  # Nothing an agent writes nests this deep; below it a value is treated as its JSON text.
 _NAMES = 10_000
 _SHORTEST = 8  # No built-in rule matches less.
-_REACH = 4608  # As far as a value that its name gives away can go on: the name, what separates them, 4096 bytes.
-_WINDOW = 4 * _REACH  # How far to look for the next suspect. Names that run into each other would else be looked behind to the end, each.
+# Maximum bytes of a named value: the name, the separator, and 4096 bytes of the value.
+_REACH = 4608
+# Bytes that are searched at a time. Without a limit, each of many names in a row would be followed
+# to the end of the text.
+_WINDOW = 4 * _REACH
 _MARKER = re.compile(rb"(\[redacted:[^\s:\]]{1,64}:[0-9a-f]{6}\])")
 _LONG_PIECE = re.compile(r"[^\s\"'\\]{12,}")  # A line of a key, its short last one too: too long to be met by chance.
-_JUDGED = 4096  # As much of a match as says whether it is a secret; judgements are remembered.
-_TOLD = 256  # As much as tells which rule a token is of. That takes 0.1 µs a byte: where tokens open inside others, none is read further.
+# Bytes of a match that decide whether it is a secret. The decisions are cached.
+_JUDGED = 4096
+# Bytes that decide which rule a token belongs to. The limit matters where tokens begin inside each
+# other: otherwise each would be read to its end.
+_TOLD = 256
 _BLOB = re.compile(rb"[\w+/-]{48}")  # Inside an image or a signature anything can look like a token.
 
 _Span = tuple[int, int, str]
@@ -178,7 +185,7 @@ class Redactor:
                     yield start, end, rule.name
 
     def _next_match(self, data: bytes, at: int) -> Any:
-        """Return the first match of the gate from `at` on. None is followed further than a window."""
+        """Return the first match of the gate from `at` on, searching one window at a time."""
         while at < len(data):
             if match := self._gate.search(data, at, at + _WINDOW):
                 return match
@@ -205,7 +212,11 @@ class Redactor:
         return start, _end_of(rule, data, start, len(data)) if is_cut else end, rule.name
 
     def _led_next(self, data: bytes, at: int) -> _Span | None:
-        """A token right behind a secret. Once that is gone it stands at a start, and would else cost another round over all."""
+        """Return the token that directly follows a secret, if there is one.
+
+        Otherwise it would be found only after the secret is redacted, in another pass over the
+        whole text.
+        """
         if not (data[at : at + 1].isalnum() or data[at : at + 1] == b"$"):
             return None
         span = self._led_at(data[at : at + _WINDOW], 0)
@@ -239,7 +250,10 @@ class Redactor:
 
     @cached_property
     def _leads(self) -> Any:
-        """Tells which tokens open at the start of a text. All their patterns take 13 ms to compile, and few are ever met."""
+        """The set of patterns that finds which tokens may begin at the start of a text.
+
+        The full patterns are compiled only for the tokens that occur, which are few.
+        """
         leads = re2.Set.MatchSet(_options())
         for lead in _rules.LEADS:
             leads.Add(lead.encode())
@@ -320,7 +334,7 @@ def _compile(pattern: str, *, utf8: bool = False) -> Any:
 def _options(*, utf8: bool = False) -> Any:
     options = re2.Options()
     options.log_errors = False
-    # A third is for the states: those of the gate take 22 MB on real transcripts. Without room RE2 starts over, and slows down.
+    # RE2 uses a third of this for its states. If they do not fit, it discards them and slows down.
     options.max_mem = 128 << 20
     if not utf8:
         options.encoding = re2.Options.Encoding.LATIN1

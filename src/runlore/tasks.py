@@ -1,6 +1,6 @@
-"""What a sync has to do, and how it gets done: by workers that read ahead, and in an order that does not depend on them.
+"""The tasks of a sync, and a runner that prepares them in order, here or in worker processes.
 
-Reads and normalizes through `prepare`, has digests made through `digesting`; writes nothing.
+Sources are read and normalized by `prepare`. Nothing here writes.
 """
 
 from __future__ import annotations
@@ -24,16 +24,21 @@ from .workers import Workers, result_of
 
 AHEAD_BYTES = 32 * 1024 * 1024
 AHEAD_JOBS = 512
-"""How far the workers may be ahead of the writer, which takes their results in order: neither one large source among small ones nor a
-commit may stop them, and what waits is held in memory."""
+"""How far the workers may be ahead of the writer, which takes results in order. They need room to
+continue during a commit or while one large source is prepared. Waiting results are held in
+memory."""
 
 TOGETHER = 64
 TOGETHER_BYTES = 4 * 1024 * 1024
-"""So many sources are put together in a store that takes groups."""
+"""Maximum number and size of the sources that are put in one group, in a store that takes
+groups."""
 
 
 class Task(msgspec.Struct, kw_only=True):
-    """A source with something to do, and why: new, grown, rewritten, or outdated (derived by an older adapter)."""
+    """A source that has to be read, and why.
+
+    `why` is new, grown, rewritten or outdated (derived by an older adapter).
+    """
 
     source: Source
     why: str
@@ -48,7 +53,10 @@ class Task(msgspec.Struct, kw_only=True):
 
 
 def moved_from(source: Source, lost: list[SourceState]) -> SourceState | None:
-    """The vanished source that this new one is: the same file, or one of the same name that begins with what was read."""
+    """Return the lost source that was moved to this path; None if there is none.
+
+    It has the same inode or the same file name, and the new source begins with what was read of it.
+    """
     adapter = adapters.get(source.agent)
     for state in lost:
         old = state.source
@@ -66,8 +74,11 @@ def start_workers(config: Config, count: int, quiet_s: float = PAUSE.total_secon
 
 
 class Runner:
-    """Prepares tasks, here or in the workers of the pool, and gives the results in the order of the tasks. A source is in work only once
-    at a time: its next part needs what the store knows of the one before."""
+    """Prepares tasks, here or in worker processes, and yields results in the order of the tasks.
+
+    Only one part of a source is prepared at a time, because the next part needs what the store
+    knows of the part before.
+    """
 
     def __init__(self, store: Store, config: Config, workers: Workers | None, quiet_s: float) -> None:
         self._store = store
@@ -103,26 +114,27 @@ class Runner:
                 yield task, result
                 if result.more and task.source.path not in self._left:
                     todo.appendleft((task, True))
-        finally:  # Nobody takes the others when a sync ends early.
+        finally:  # A sync that ends early does not need the other results.
             for _, _, future in submitted:
                 future.cancel()
 
     def rest(self, task: Task, batch: Batch) -> Iterator[Batch]:
-        """This batch and all that follow it in the same source, prepared here one after another."""
+        """Yield this batch and all that follow it in the same source, prepared in this process."""
         self.leave(task)
         yield batch
-        # Told by its time, which only the last part has: one that ends where the source does may be followed by an empty one.
+        # Only the last part has the modification time of the source. Offsets cannot tell: a part
+        # that ends where the source ends may be followed by an empty one.
         more = not self._stored[task.source.path].is_done if task.is_gone else batch.source.mtime_ns != task.source.mtime_ns
         while more:
             result = self._here.prepare(self._job(task, goes_on=True))
-            if result.problem is not None:  # Half of it must not stand in for the whole.
+            if result.problem is not None:  # A part must not replace the whole source.
                 raise ReadError(task.source.path, result.problem)
             if result.batch is not None:
                 yield result.batch
             more = not self._stored[task.source.path].is_done if task.is_gone else result.more
 
     def from_start(self, task: Task) -> tuple[Task, Batch]:
-        """The same source from its beginning: to be derived again, with the first batch of it."""
+        """Return a task that derives the source again from its beginning, and its first batch."""
         whole = msgspec.structs.replace(task, why="outdated")
         result = self._here.prepare(self._job(whole, goes_on=False))
         if result.batch is None:
@@ -130,7 +142,7 @@ class Runner:
         return whole, result.batch
 
     def leave(self, task: Task) -> None:
-        """Reads no further in this source."""
+        """Read no further parts of this source."""
         self._left.add(task.source.path)
 
     def _job(self, task: Task, goes_on: bool) -> Job:
@@ -148,7 +160,7 @@ class Runner:
 
 
 class Stored:
-    """The records that the store kept of a source, a part at a time, as reading the source would give them."""
+    """The stored records of a source, one part at a time, as if they were read from the source."""
 
     def __init__(self, records: Iterator[Record], end: Position) -> None:
         self._records, self._end = records, end
@@ -160,10 +172,10 @@ class Stored:
         return self._next is None
 
     def take(self) -> tuple[Position | None, list[Record], Position]:
-        """Where the part begins, the part, and where it ends."""
+        """Return the start of the next part, its records, and its end."""
         since, size = self._at, 0
         records: list[Record] = []
-        # A file beside the source goes with the record that follows it.
+        # A sidecar stays in the same part as the record that follows it.
         while self._next is not None and (size < BATCH_BYTES or self._next.aside is not None or records[-1].aside is not None):
             records.append(self._next)
             size += len(self._next.data)
@@ -174,7 +186,11 @@ class Stored:
 
 
 def groups(results: Iterable[tuple[Task, Result]], most: int) -> Iterator[list[tuple[Task, Result]]]:
-    """The same, several at a time. The next part of a source is not made before the one before it is put, so that ends a group."""
+    """Yield the results in groups of at most `most`.
+
+    A result with a further part ends its group, because the next part can be prepared only after
+    this one is stored.
+    """
     group: list[tuple[Task, Result]] = []
     size = 0
     for task, result in results:

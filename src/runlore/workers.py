@@ -1,7 +1,7 @@
-"""Worker processes for a sync: `concurrent.futures`, and what a sync needs besides.
+"""Worker processes for a sync, based on `concurrent.futures`.
 
-Ctrl-C is left to the main process, and a worker ends when its main process is gone, however that
-came about. Nothing here knows what a job is.
+Workers ignore Ctrl-C, which the main process handles. A worker ends when its main process is gone,
+for whatever reason. Nothing here knows what a job is.
 """
 
 from __future__ import annotations
@@ -61,11 +61,11 @@ def _one_line_errors() -> Iterator[None]:
         yield
     except BrokenProcessPool:
         problem = "a worker process ended unexpectedly (out of memory?)"
-        raise RunloreError(f"{problem}; run it again, it goes on where it stopped") from None
+        raise RunloreError(f"{problem}; run it again to continue where it stopped") from None
 
 
 def _start_method() -> str:
-    """Forking is quick, and safe while there is no other thread."""
+    """Return "fork" where it is safe, because it is faster: on Linux, without other threads."""
     can_fork = sys.platform == "linux" and threading.active_count() == 1
     return "fork" if can_fork else "spawn"
 

@@ -1,7 +1,8 @@
-"""What tests over samples of real transcripts share. The samples lie beside the repository, where there are any.
+"""Helpers of tests over samples of real transcripts, which lie in a folder beside the repository.
 
-A test says what holds for every file that is there, not how many there are: samples come and go. Whoever reads a folder that
-is missing skips; one that holds no session is a mistake, and fails.
+Samples come and go, so a test states what holds for every file, not how many files there are. A
+test whose folder is missing is skipped. A folder without a session is a mistake, and the test
+fails.
 """
 
 import os
@@ -47,7 +48,10 @@ def unread(root: Path, everything: Everything) -> list[Path]:
 
 
 def aged_copy(root: Path, to: Path) -> Path:
-    """Copy a folder as it was long ago: the end of what is being written may be held back, and a checkout is new."""
+    """Copy a folder with old modification times.
+
+    Adapters may hold back the end of a file that was just written, and files of a checkout are new.
+    """
     shutil.copytree(root, to, copy_function=shutil.copyfile)
     for path in to.rglob("*"):
         os.utime(path, (1_700_000_000, 1_700_000_000))

@@ -1,4 +1,4 @@
-"""What becomes of an error: one line on stderr, for a person or as JSON, and an exit status."""
+"""Errors on the command line: one line on stderr, as text or JSON, and an exit status."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .._text import clean, encoded, safe_json
 from ..errors import RunloreError, StoreBusy
 
 OTHERS: dict[str, tuple[str, str | None]] = {
-    "usage": ("A command, option or value that there is not.", "`runlore COMMAND --help` says how it is used"),
+    "usage": ("Unknown command, option or value.", "`runlore COMMAND --help` says how it is used"),
     "needs_yes": ("Only a person can allow it, and nobody is there to ask.", "add --yes"),
     "no_extra": ("A part of runlore that is not installed.", "install the extra that the message names"),
     "store_damaged": ("The file of the store is damaged.", "run `runlore doctor`"),
@@ -29,7 +29,7 @@ OTHERS: dict[str, tuple[str, str | None]] = {
 
 
 class Failure(click.ClickException):
-    """An error as people see it: one line, and exit status 1. Programs get its code and a hint as well."""
+    """An error that is shown as one line, with exit status 1. JSON adds its code and a hint."""
 
     def __init__(self, message: str, code: str = "failed", hint: str | None = None) -> None:
         super().__init__(message)
@@ -59,7 +59,7 @@ class JsonFailure(click.ClickException):
 
 @contextmanager
 def shown_errors(words: Sequence[str]) -> Iterator[None]:
-    """Turn whatever goes wrong into an error that click shows, as JSON where these words ask for it."""
+    """Turn any exception into an error that click shows, as JSON if the arguments ask for it."""
     try:
         with click_errors():
             yield
@@ -70,7 +70,7 @@ def shown_errors(words: Sequence[str]) -> Iterator[None]:
 
 
 def wants_json(words: Sequence[str]) -> bool:
-    """Whether these ask for JSON; also when they are wrong, and nobody can say what they mean."""
+    """Return True if the arguments ask for JSON. They need not be valid."""
     names = {word.partition("=")[0] for word in words[: words.index("--") if "--" in words else None]}
     return not names.isdisjoint(("--json", "--fields", "--max-tokens"))
 
@@ -84,7 +84,7 @@ def click_errors() -> Iterator[None]:
         raise
     except KeyboardInterrupt:
         raise click.exceptions.Exit(130) from None
-    except BrokenPipeError:  # Whoever reads our output had enough.
+    except BrokenPipeError:  # The reader of our output closed it.
         discard(sys.stdout, sys.stderr)
         raise click.exceptions.Exit(0) from None
     except RunloreError as error:
@@ -95,19 +95,19 @@ def click_errors() -> Iterator[None]:
         fail(error, ": ".join(str(part) for part in (error.filename, error.strerror or error) if part), "system")
     except Exception as error:
         bug = f"this is a bug, please report it: {type(error).__name__}: {error} (RUNLORE_DEBUG=1 shows where)"
-        fail(error, *(database_failure(error) or (bug, "bug", None)))  # Either way one line, and the state is safe.
+        fail(error, *(database_failure(error) or (bug, "bug", None)))
 
 
 def discard(*streams: TextIO) -> None:
-    """Lead these nowhere: Python would try to write the rest when it ends, and complain once more."""
+    """Redirect streams to the null device, so that flushing them at exit does not fail again."""
     for stream in streams:
-        with suppress(OSError, ValueError):  # One that is no file needs no help.
+        with suppress(OSError, ValueError):  # Some streams are not files.
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def database_failure(error: Exception) -> tuple[str, str, str | None] | None:
-    """Return message, code and hint for an error that the file of the store, the disk or another program causes; None for others."""
-    # A row with a flipped bit is no valid text, or decodes to what cannot be: nothing else of ours lets these out.
+    """Return message, code and hint for an error of the database; None for any other error."""
+    # Damaged rows are invalid text or cannot be decoded. Other code does not raise these errors.
     if isinstance(error, (apsw.CorruptError, apsw.NotADBError, UnicodeDecodeError, msgspec.MsgspecError)):
         return f"the store is damaged: {error}; run `runlore doctor`", "store_damaged", None
     if isinstance(error, (apsw.BusyError, apsw.LockedError)):

@@ -1,4 +1,4 @@
-"""The group of all commands: which there are, how the help lists them, and where their errors are caught."""
+"""The click group of all commands: finds them, lists them in the help and catches their errors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FOLDER = os.path.dirname(__file__)
 
 GROUPS: dict[str, tuple[str, ...]] = {
     "Every day": ("up", "sync", "ls", "show", "search", "resume"),
-    "What happened, and what to learn of it": (
+    "What happened, and what to learn from it": (
         "usage",
         "fix",
         "errors",
@@ -35,13 +35,17 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "What is kept": ("mark", "export", "secrets", "evict", "forget", "backup", "copy", "doctor"),
     "More": ("demo", "serve", "autostart", "completion"),
 }
-"""How the help orders the commands. One that is not here is among the last."""
+"""The sections of the help. Commands that are not named here are listed in the last one."""
 
 REST = "More"
 
 
 class Commands(click.Group):
-    """The files in this folder. Listing them reads the first line of each; only the one that is used is imported."""
+    """A group with one command for each module of this package.
+
+    Listing the commands reads the first line of each file. Only the command that is used is
+    imported.
+    """
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(name[:-3] for name in os.listdir(FOLDER) if name.endswith(".py") and name[0] != "_")
@@ -53,8 +57,8 @@ class Commands(click.Group):
         return command
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
-        """`help COMMAND` is `COMMAND --help`; a name that is nearly one is answered with it."""
-        if ctx.resilient_parsing:  # A completion asks.
+        """Treat `help COMMAND` as `COMMAND --help`, and suggest a command for an unknown name."""
+        if ctx.resilient_parsing:  # Called for shell completion.
             return super().resolve_command(ctx, args)
         if args[:1] == ["help"]:
             if not args[1:]:
@@ -76,7 +80,7 @@ class Commands(click.Group):
         sections = {**GROUPS, REST: [*GROUPS[REST], *(name for name in every if name not in grouped)]}
         widest = max(map(len, every))
         formatter.write_paragraph()
-        for title, group in sections.items():  # Without a line between them: all of it should fit a screen.
+        for title, group in sections.items():  # No blank lines: the help should fit on a screen.
             formatter.write_heading(title)
             with formatter.indentation():
                 formatter.write_dl([(name.ljust(widest), short_help(name)) for name in group if name in every])
@@ -93,7 +97,7 @@ class Commands(click.Group):
             try:
                 settle_streams()
                 return super().invoke(ctx)
-            finally:  # Also when a command ends with a status of its own: an error of the output is shown here.
+            finally:  # Flush on every exit, so that errors of the output are caught here.
                 sys.stdout.flush()
 
 

@@ -1,4 +1,4 @@
-"""What several commands take: names of sessions and agents, times, filters. With the completion of each."""
+"""Parameter types and options that several commands share, with their shell completion."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ else:
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 PART = ", or one with this in its name"
-"""Of the options that are content with a part of a name."""
+"""Ends the help of options that also match a part of a name."""
 
 COMPLETED = 1000
-"""Of so many of the newest sessions the repositories and models are offered."""
+"""Number of newest sessions whose repositories and models are offered as completions."""
 
 OUTCOMES = ("success", "fail", "abandoned", "unknown")
 QUALITIES = ("real", "trivial", "automated", "one_shot", "subagent")
 """As `model` has them, the good one first."""
 
 FEWEST = 200
-"""Tokens that an answer may be bounded to: what was left off, and how to get it, must have room."""
+"""Smallest value of --max-tokens. The note about what was left out has to fit."""
 
 
 @contextmanager
@@ -63,16 +63,16 @@ class SessionName(ParamType):
                     titles = {uid: session.called for uid in uids if (session := store.session(uid))}
                 else:
                     titles = {line.uid: line.title for line in store.sessions(Filter(), limit=30)}
-        except RunloreError:  # No store, no names: a completion has nobody to complain to.
+        except RunloreError:  # A completion cannot report errors.
             return []
-        # Shells take a colon for the end of a word, so the part after it is given unless the agent was typed.
+        # Shells end a word at a colon, so names are offered without the agent unless it was typed.
         names = {uid if ":" in begin else uid.partition(":")[2]: title for uid, title in titles.items()}
         items = [CompletionItem(name, help=one_line(title)) for name, title in names.items() if name.startswith(begin)]
         return [*map(CompletionItem, latest_names(begin)), *items]
 
 
 def latest_names(begin: str) -> list[str]:
-    """`latest` to begin with; behind its colon the agents and repositories that there are."""
+    """Return completions: `latest`, or after its colon the known agents and repositories."""
     if not begin.startswith("latest:"):
         return ["latest"] * "latest".startswith(begin or "-")
     own = (name.rpartition("/")[2] for name in known("repo"))
@@ -120,7 +120,7 @@ class ModelName(RepoName):
 
 
 def known(column: str) -> list[str]:
-    """What the newest sessions have in this column, each once."""
+    """Return the distinct values of a column in the newest sessions."""
     try:
         with open_store() as (store, _):
             found = dict.fromkeys(getattr(line, column) for line in store.sessions(Filter(parents_only=False), limit=COMPLETED))
@@ -130,7 +130,10 @@ def known(column: str) -> list[str]:
 
 
 def as_json(function: Decorated, *, has_list: bool = False) -> Decorated:
-    """Adds --json, and what chooses from it. What is chosen is kept with the context, where `write_json` finds it."""
+    """Add --json and the options that select a part of it.
+
+    The selection is stored in the context, where `write_json` reads it.
+    """
 
     @functools.wraps(function)
     def with_json(*args: Any, is_json: bool, fields: str | None, max_tokens: int | None, offset: int = 0, **options: Any) -> Any:
@@ -143,8 +146,8 @@ def as_json(function: Decorated, *, has_list: bool = False) -> Decorated:
 
     options = [
         click.option("--json", "is_json", is_flag=True, help="Print JSON."),
-        click.option("--fields", metavar="A,B.C", help="Only these, as JSON; `?` lists them."),
-        click.option("--max-tokens", type=click.IntRange(FEWEST), metavar="N", help="At most so many, as JSON."),
+        click.option("--fields", metavar="A,B.C", help="Print only these fields, as JSON; `?` lists them."),
+        click.option("--max-tokens", type=click.IntRange(FEWEST), metavar="N", help="Maximum number of tokens, as JSON."),
     ]
     if has_list:
         options.append(click.option("--offset", type=click.IntRange(0), default=0, metavar="N", help="Leave the first N items out."))
@@ -162,24 +165,27 @@ def command_name(ctx: click.Context) -> str:
 
 
 def as_json_list(function: Decorated) -> Decorated:
-    """The same for an answer with a list in it, which may be asked for in parts."""
+    """Add the options of `as_json`, and --offset to get a list in parts."""
     return as_json(function, has_list=True)
 
 
 def skipped() -> int:
-    """How many items --offset leaves out: a limit counts from there."""
+    """Return the number of items to leave out (--offset) before a limit applies."""
     choice = wanted()
     return choice.offset if choice else 0
 
 
 def is_bounded() -> bool:
-    """Whether --max-tokens was given: then what is else a line for each item is one answer."""
+    """Return True if --max-tokens was given.
+
+    Output that is otherwise one line for each item is then a single answer.
+    """
     choice = wanted()
     return choice is not None and choice.max_tokens is not None
 
 
 def no_pager(function: Decorated) -> Decorated:
-    """Adds the option of `runlore` itself, behind the command as well."""
+    """Add --no-pager to a command. It means the same as `runlore --no-pager`."""
 
     @functools.wraps(function)
     def with_pager(*args: Any, no_pager: bool, **options: Any) -> Any:
@@ -195,7 +201,10 @@ def is_paged(ctx: click.Context) -> bool:
 
 
 def filters(function: Decorated, *, is_exact: bool = False, names: Sequence[str] = ()) -> Decorated:
-    """Adds the options that choose sessions, all or those of these names, and hands them over as one Filter: `chosen`."""
+    """Add the options that select sessions, and pass them to the command as one Filter, `chosen`.
+
+    `names` limits them to some of the options.
+    """
     kinds = {name: _FILTERS[name] for name in names or _FILTERS}
 
     @functools.wraps(function)
@@ -216,12 +225,12 @@ def filters(function: Decorated, *, is_exact: bool = False, names: Sequence[str]
 
 
 def exact_filters(function: Decorated) -> Decorated:
-    """The same for what cannot be undone: a branch, model or folder that is named is meant whole, and not as a part of others."""
+    """Add filters for commands that cannot be undone: branch, model and folder match exactly."""
     return filters(function, is_exact=True)
 
 
 def few_filters(function: Decorated) -> Decorated:
-    """Those that matter for what was derived from sessions, subagents among them."""
+    """Add the filters that apply to data derived from sessions. Subagents are included."""
     return filters(function, names=("agent", "repo", "cwd", "model", "since", "until"))
 
 
@@ -232,14 +241,20 @@ def exact(chosen: Filter) -> Filter:
 
 
 def _whole(text: str) -> str:
-    """As a pattern that nothing but this text fits. A path from the root, and a pattern, is that already."""
+    """Return a pattern that matches only this text.
+
+    Absolute paths and patterns are returned as they are.
+    """
     if text.startswith("/") or text[1:3] in (":\\", ":/") or any(char in text for char in "*?["):
         return text
     return f"[{text[:1]}]{text[1:]}"
 
 
 def _folder(text: str) -> str:
-    """`.` and other existing folders by their full path, with what lies below; anything else is a pattern."""
+    """Return the full path of an existing folder, which also matches the folders below it.
+
+    Any other text is returned as it is, as a pattern.
+    """
     path = os.path.abspath(os.path.expanduser(text))
     if not (text.startswith((".", "~", "/")) and os.path.isdir(path)):
         return text
@@ -249,7 +264,7 @@ def _folder(text: str) -> str:
 
 
 _FILTERS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
-    "agent": (("--agent",), {"type": AgentName(), "help": "Of this agent."}),
+    "agent": (("--agent",), {"type": AgentName(), "help": "Sessions of this agent."}),
     "repo": (("--repo",), {"type": RepoName(), "metavar": "GLOB", "help": "In this repository: owner/name, or the name alone."}),
     "domain": (("--domain",), {"metavar": "NAME", "help": "In this domain of your config."}),
     "cwd": (("--cwd",), {"metavar": "GLOB", "help": "In this folder; `.` is here."}),
@@ -257,7 +272,7 @@ _FILTERS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     "model": (("--model",), {"type": ModelName(), "metavar": "GLOB", "help": f"With this model{PART}."}),
     "machine": (("--machine",), {"metavar": "NAME", "help": "From this machine."}),
     "since": (("--since",), {"type": When(), "help": "Active after: 7d, 24h, yesterday, a date."}),
-    "until": (("--until",), {"type": When(), "help": "Begun before."}),
+    "until": (("--until",), {"type": When(), "help": "Started before this time."}),
     "text": (("--text",), {"metavar": "TEXT", "help": "With this in title or folder; #TAG, #pinned."}),
     "errors": (("--errors",), {"is_flag": True, "help": f"With errors; --outcome: {', '.join(OUTCOMES)}."}),
     "outcome": (("--outcome",), {"type": click.Choice(OUTCOMES), "metavar": "HOW", "help": "How it ended.", "hidden": True}),

@@ -70,7 +70,7 @@ class Progress:
         self.close()
         if not total or not sys.stderr.isatty():
             return
-        # Imported here: it would double the time of a sync that finds nothing new.
+        # Imported here, so that a sync that finds nothing new does not load it.
         from rich.console import Console
         from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 

@@ -1,4 +1,4 @@
-"""What --fields, --offset and --max-tokens ask for, and where a command that runs has it: in click's context."""
+"""The part of the JSON that --fields, --offset and --max-tokens select, in click's context."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import click
 import msgspec
 
 Tree = dict[str, Any]
-"""Fields by name, each with those below that are wanted: an empty one means all."""
+"""The selected fields by name, each with the selected fields below it; empty means all."""
 
 WANTED = "runlore.wanted"
 WORDS = "runlore.words"
-"""Where `ctx.meta` has what is wanted of the JSON, and the words of the whole call."""
+"""Keys of `ctx.meta`: the `Wanted` value, and the arguments of the whole call."""
 
 
 class Wanted(msgspec.Struct, frozen=True):
-    """What was asked for, and the words that asked: the next part is asked for with them."""
+    """The selected part of the JSON, and the arguments from which a call for more is built."""
 
     command: str
     words: tuple[str, ...]
@@ -26,6 +26,6 @@ class Wanted(msgspec.Struct, frozen=True):
 
 
 def wanted() -> Wanted | None:
-    """Return what is wanted of the JSON of the command that runs, if one does."""
+    """Return the part of the JSON that was selected for the running command; None if all of it."""
     ctx = click.get_current_context(silent=True)
     return ctx.meta.get(WANTED) if ctx else None

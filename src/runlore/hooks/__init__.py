@@ -1,10 +1,10 @@
-"""What happens when an agent calls us: `runlore hooks run start|fail|end AGENT`.
+"""Hooks that agents call: `runlore hooks run start|fail|end AGENT`.
 
-At the start of a session a line on what is known of the repository, and the lessons that fit it
-(`start.py`); when a tool fails, what is known to help (`fail.py`); at the end a sync that goes on
-alone (`end.py`, `sync.py`). The agent waits for us, so a call is over in 300 ms whatever happens: a
-watchdog ends it without a word, every failure is silent, and each event imports only its own module.
-Nothing here knows an agent; how it wants to be answered stands in the command.
+At the start of a session, print a line on earlier sessions in the repository and the lessons that
+apply (`start.py`). When a tool fails, print what is known to help (`fail.py`). At the end of a
+session, start a sync in the background (`end.py`, `sync.py`). The agent waits for the hook, so a
+call takes at most 300 ms: a watchdog ends it, every failure is silent, and each event imports only
+its own module. Nothing here knows an agent; options of the command select the format of the reply.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ import threading
 import time
 
 LIMIT_S = 0.25
-"""From the start of the process. What is left of 0.3 s is for the system to start and end it."""
+"""Seconds from the start of the process. The rest of 0.3 s is left to start and end the process."""
 
 MAX_CALL_BYTES = 1 << 20
-"""Of what the agent says."""
+"""Maximum size of the JSON that an agent sends."""
 
 PYTHON = ("-E", "-P")
-"""Options of the interpreter. A hook runs in the folder of the project, and with its variables: modules that lie there are not ours."""
+"""Options of the interpreter. A hook runs in the project's folder with the project's environment,
+and must not import modules from there."""
 
 
 def main(args: list[str]) -> None:
@@ -30,12 +31,12 @@ def main(args: list[str]) -> None:
         threading.Thread(target=_end_in_time, daemon=True).start()
     try:
         run(args)
-    finally:  # Whatever went wrong, the agent can do nothing about it and has to go on. Nor is there time to tidy up.
+    finally:  # The agent cannot handle our errors, and there is no time to clean up.
         os._exit(0)
 
 
 def run(args: list[str]) -> None:
-    """Handle one event. The module of the event is imported here, under the eyes of the watchdog."""
+    """Handle one event. Its module is imported here, while the watchdog is running."""
     event, agent, *options = args
     if "--home" in options:
         os.environ["RUNLORE_HOME"] = options[options.index("--home") + 1]
@@ -47,7 +48,7 @@ def run(args: list[str]) -> None:
         from . import end
 
         end.start_sync(agent)
-        read_call()  # An agent may take it for an error when nobody listens.
+        read_call()  # An agent may report an error if its message is not read.
     elif event == "start":
         from . import start
 
@@ -65,7 +66,10 @@ def _end_in_time() -> None:
 
 
 def read_call() -> dict[str, object]:
-    """Return what the agent says on stdin. It ends when it is whole, because not every agent closes it; too much of it is nothing."""
+    """Return the JSON object that the agent writes to stdin; empty if it is invalid or too long.
+
+    Reading ends with the object, because not every agent closes stdin.
+    """
     data = b""
     while not os.isatty(0) and len(data) <= MAX_CALL_BYTES:
         part = os.read(0, 1 << 16)
@@ -82,11 +86,12 @@ def read_call() -> dict[str, object]:
 
 def reply(text: str | None, event: str, options: list[str]) -> None:
     if text:
-        os.write(1, answer(text, event, is_json="--json" in options))  # One write is whole or not at all.
+        # A single write: the watchdog cannot end the process in the middle of a reply.
+        os.write(1, answer(text, event, is_json="--json" in options))
 
 
 def answer(line: str, event: str = "SessionStart", *, is_json: bool) -> bytes:
-    """`event` is the agent's own name of what happened: it wants to read that again."""
+    """Return the reply to the agent. In JSON it repeats `event`, the agent's name for the event."""
     if not is_json:
         return f"{line}\n".encode()
     return json.dumps({"hookSpecificOutput": {"hookEventName": event, "additionalContext": line}}).encode() + b"\n"

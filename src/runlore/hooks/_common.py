@@ -1,4 +1,4 @@
-"""What both answers of a hook need: the lessons that fit, where the store is, and text of strangers in quotes."""
+"""Helpers of the start and fail hooks: lessons that apply, path of the store, quoting."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NAME = 80
 
 
 def lessons_of(agent: str, call: dict[str, object], cwd: str, fingerprint: str = "", command: str = "") -> str | None:
-    """The lessons that fit the repository, or this error or command in it; and a note that they were told."""
+    """Return the lessons on the repository, error or command, and record the exposure."""
     home = Path(home_folder())
     folder = home / "lessons"
     if not folder.is_dir() or not os.path.isabs(cwd):
@@ -40,15 +40,17 @@ def lessons_of(agent: str, call: dict[str, object], cwd: str, fingerprint: str =
 
 
 def tool_of(call: dict[str, object]) -> tuple[str | None, str | None]:
-    """Which tool failed, and at which file, as far as the agent says so."""
+    """Return the tool that failed and its file, each None if the agent does not name it."""
     name, given = call.get("tool_name"), call.get("tool_input")
     path = given.get("file_path") if isinstance(given, dict) else None
     return (name if isinstance(name, str) else None), (path if isinstance(path, str) else None)
 
 
 def store_path(cwd: str, repo: str | None) -> str | None:
-    """The file of the store, or None when there is none, or when the user wants nothing kept of this folder. A store on a server has
-    no file: reaching one takes longer than a hook may."""
+    """Return the path of the store's file; None if there is none or if the folder is excluded.
+
+    A store on a server has no file. Connecting to one takes longer than a hook may.
+    """
     config = load()
     if config.exclude.matches(cwd, repo):
         return None
@@ -57,11 +59,12 @@ def store_path(cwd: str, repo: str | None) -> str | None:
 
 
 def quoted(text: str, most: int) -> str:
-    """In quotes, and with none of them inside."""
+    """Return the text in double quotes, with those inside it replaced."""
     return f'"{plain(text, most)}"'
 
 
 def plain(text: str, most: int) -> str:
-    """On one line, cut, and without what a reader might take for the end of a quotation or for a tag."""
+    """Return the text on one line, cut, and without characters that could end a quotation or look
+    like a tag."""
     line = "".join(char if char.isprintable() else " " for char in one_line(text)).translate(str.maketrans('"`<>', "''‹›"))
     return line if len(line) <= most else f"{line[: most - 1]}…"

@@ -1,4 +1,4 @@
-"""What happens at the end of a session: a sync of that agent is started (`sync.py`), and goes on alone."""
+"""Start a sync of the agent (`sync.py`) in the background at the end of a session."""
 
 from __future__ import annotations
 
@@ -12,11 +12,14 @@ from ..config import home_folder
 from . import MAX_CALL_BYTES, PYTHON
 
 DEBOUNCE_S = 2.0
-"""So long a sync waits for an agent to finish writing, and for other ends of sessions."""
+"""Seconds that a sync waits for the agent to finish writing, and for other sessions to end."""
 
 
 def start_sync(agent: str) -> None:
-    """A sync of this agent that goes on alone. One that was started just now is still waiting, and will see this session as well."""
+    """Start a sync of this agent in the background, unless one was started just now.
+
+    That one is still waiting and will include this session.
+    """
     home = home_folder()
     mark = os.path.join(home, f"hooks-{safe(agent)}.mark")
     try:
@@ -26,7 +29,8 @@ def start_sync(agent: str) -> None:
     except OSError:
         if os.path.isdir(home):
             os.close(os.open(mark, os.O_CREAT | os.O_WRONLY, 0o600))
-    # Its own session, and no handle of ours: it outlives the agent, which would otherwise wait for it. It stays in no folder of the user's.
+    # The sync outlives the agent, so it gets its own process session and none of our handles:
+    # otherwise the agent would wait for it. It does not run in a folder of the user's project.
     flags = 0
     if sys.platform == "win32":
         flags = subprocess.CREATE_NO_WINDOW | subprocess.CREATE_NEW_PROCESS_GROUP
@@ -43,7 +47,7 @@ def start_sync(agent: str) -> None:
 
 
 def safe(agent: str) -> str:
-    """The name as a part of a file's. Raises ValueError for one that leads elsewhere."""
+    """Return an agent's name for use in a file name. Raises ValueError if it is not safe there."""
     if not agent.replace("_", "").replace("-", "").isalnum():
         raise ValueError(agent)
     return agent

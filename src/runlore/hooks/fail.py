@@ -1,4 +1,4 @@
-"""What an agent is told when a tool fails: a lesson on this very error or command, or else what fixed it in an earlier session."""
+"""The reply when a tool fails: a lesson on the error or command, or a fix of an earlier session."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..store import open_store
 from ._common import NAME, lessons_of, plain, store_path
 
 ERROR, FIX = 64 << 10, 300
-"""Characters of an error that are looked at, of its end; and of what fixed it that are shown."""
+"""Maximum characters: of an error, read from its end, and of each shown text of a fix."""
 
 COMMAND = 2_000
 """Characters of a command that are looked at."""
@@ -29,7 +29,10 @@ WEAK = frozenset({"exit", "text"})
 
 
 def failed(agent: str, call: dict[str, object]) -> str | None:
-    """What is known to help against an error: a lesson, or else what fixed it in an earlier session. Once in a session."""
+    """Return a lesson on this error, or else a fix of an earlier session.
+
+    Returns None if there is neither, or if the session was already shown it.
+    """
     text, cwd = call.get("error"), str(call.get("cwd") or "")
     if not isinstance(text, str) or not text.strip() or call.get("is_interrupt") or not os.path.isabs(cwd):
         return None
@@ -49,7 +52,7 @@ def failed(agent: str, call: dict[str, object]) -> str | None:
 
 
 def command_of(call: dict[str, object]) -> str:
-    """How the command begins that failed, if one did: lessons on commands are kept under that."""
+    """Return the head of the failed command, by which lessons are found; empty if there is none."""
     given = call.get("tool_input")
     command = given.get("command") if isinstance(given, dict) else None
     if not isinstance(command, str) or not command.strip():
@@ -58,7 +61,7 @@ def command_of(call: dict[str, object]) -> str:
 
 
 def fix_of(agent: str, session: str, cwd: str, fingerprint: str) -> str | None:
-    """What fixed this very error, as the store has it; and a note that it was told."""
+    """Return what fixed this error according to the store, and record that it was shown."""
     repo = git_remote(Path(cwd))
     path = store_path(cwd, repo)
     if path is None:

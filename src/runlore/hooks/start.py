@@ -1,4 +1,4 @@
-"""What an agent is told at the start of a session: a line on the earlier ones in the repository, and the lessons that fit it."""
+"""The reply at the start of a session: a line on earlier sessions, and the lessons that apply."""
 
 from __future__ import annotations
 
@@ -51,7 +51,8 @@ def known_of(cwd: str) -> str | None:
 
 
 def sentence(place: str, number: int, last: Last) -> str:
-    """The line itself. What comes from a transcript is in quotes that it cannot end, and all is marked as data."""
+    """Build the line, marked as data. Text from transcripts is quoted so that it cannot end the
+    quotation."""
     uid, name, ended_at, outcome = last
     sessions = "1 earlier session" if number == 1 else f"{number:,} earlier sessions"
     when = f" on {ended_at[:10]}" if ended_at else ""
@@ -65,8 +66,10 @@ def sentence(place: str, number: int, last: Last) -> str:
 
 
 def earlier(store: Store, repo: str | None, cwd: str) -> tuple[int, Last | None]:
-    """Return how many sessions there are, subagents left out, and the last of them. Without a repository those in the very folder
-    count."""
+    """Return the number of sessions of the repository, without subagents, and the last of them.
+
+    Without a repository, the sessions of the folder count.
+    """
     these = f"from sessions where {'repo' if repo else 'cwd'} = ? and coalesce(relation, '') != 'subagent'"
     sql = f"select uid, coalesce(name, title), ended_at, outcome {these} order by ended_at desc, uid limit 1"
     last = next((Last(*row) for row in store.rows(sql, (repo or cwd,))), None)

@@ -1,4 +1,4 @@
-"""The sync that the end of a session starts: one at a time for each agent, with a note of how it went."""
+"""The sync at the end of a session: one at a time for each agent, with a record of its result."""
 
 from __future__ import annotations
 
@@ -20,14 +20,17 @@ from ..store import Store, open_store
 from .end import DEBOUNCE_S, safe
 
 BUSY_S, TRIES = 1.0, 300
-"""How often, and how many times, a sync looks whether another one is over."""
+"""Seconds between two attempts to get the lock of a sync, and the number of attempts."""
 
 MAX_ERROR = 500
 """Characters of an error that is noted."""
 
 
 def sync(agent: str) -> None:
-    """Waits a moment, and for a sync that runs, then stores what is new. Of several only one waits: the others leave it to that one."""
+    """Store what is new, after a moment and after a sync that is running.
+
+    If another process already waits to sync this agent, return at once and leave it to that one.
+    """
     config = settings.load()
     settings.make_home(config.home)
     if hasattr(os, "nice"):
@@ -44,7 +47,7 @@ def sync(agent: str) -> None:
 
 
 def _wait(store: Store, path: Path) -> bool:
-    """True when it is our turn, and False when another one waits for it."""
+    """Return True when it is our turn, False if another process already waits for it."""
     os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
     lock = apsw.Connection(str(path))
     try:
@@ -65,7 +68,7 @@ def _wait(store: Store, path: Path) -> bool:
 
 
 def _sync(store: Store, config: Config, agent: str) -> None:
-    """A sync, and a note of how it went: nobody sees it, and what fails without a word would fail for months."""
+    """Run a sync and record its result, because its output is not shown to anybody."""
     outcome: dict[str, object] = {}
     try:
         report = pipeline.sync(store, config, agents=[agent], quiet_s=0)  # A session has just ended.

@@ -24,7 +24,7 @@ class Gate(msgspec.Struct, frozen=True):
 
 
 class Drafted(msgspec.Struct, frozen=True):
-    """What a group of patterns came to."""
+    """The result of drafting a lesson from one group of patterns."""
 
     lesson: Lesson | None
     """None if nothing is known to help."""

@@ -45,7 +45,10 @@ def exposures_by_hooks(records: Iterable[Delivered]) -> Iterator[Exposure]:
 
 
 def exposures_by_request(cases: Iterable[Case]) -> Iterator[Exposure]:
-    """Yield what sessions asked for. What a subagent asked for, its session has not read."""
+    """Yield the lessons that sessions asked for.
+
+    Lessons that a subagent asked for are left out, because its parent session has not read them.
+    """
     for case in cases:
         for answer in () if case.is_subagent else case.digest.told:
             at = answer.at or (parse_time(case.at) if case.at else None)

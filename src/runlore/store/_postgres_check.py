@@ -1,4 +1,4 @@
-"""How the PostgreSQL store is proved right and put right, where that is not as in SQLite."""
+"""Checks and repairs of the PostgreSQL store, where they differ from those of SQLite."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SNAPSHOT = "isolation level repeatable read read only"
 
 
 class PostgresChecker(PostgresNew, Checker):
-    """The proving part of `PostgresStore`."""
+    """The checks and repairs of `PostgresStore`."""
 
     _depth: int
 
@@ -40,14 +40,18 @@ class PostgresChecker(PostgresNew, Checker):
         try:
             return self._all(sql, bindings)
         except StoreError:
-            if self.db.in_transaction and not self._depth:  # The server ends a snapshot with the first error; the next look has another.
+            # The server ends a snapshot at the first error, so later reads need a new one.
+            if self.db.in_transaction and not self._depth:
                 self.db.rollback()
                 self.db.begin(SNAPSHOT)
                 self._moment = None
             raise
 
     def check_file(self, *, full: bool = False) -> list[tuple[str, bool]]:
-        """What lies in its pages the server checks itself, where it was set up with checksums. An index may be unfinished."""
+        """Return the indexes that are not valid, because their creation was not completed.
+
+        Pages are checked by the server itself, if it was set up with checksums.
+        """
         sql = (
             "select c.relname from pg_index i join pg_class c on c.oid = i.indexrelid"
             " where c.relnamespace = current_schema()::regnamespace and not i.indisvalid order by 1"
@@ -66,8 +70,11 @@ class PostgresChecker(PostgresNew, Checker):
         return wrong
 
     def _find_problem(self, id_: int, *, is_sample: bool) -> str | None:
-        """Return what is wrong with the words of a segment. One that cannot be unpacked is another
-        finding. Of a sample it is also tried whether a search finds it."""
+        """Return what is wrong with the words of a segment; None if nothing is.
+
+        A segment that cannot be decompressed is reported by another check. In a sample, also search
+        for some of the words.
+        """
         segment = made_again(self, id_)
         if segment is None:
             return None

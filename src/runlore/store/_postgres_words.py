@@ -1,9 +1,9 @@
-"""The words of a segment, as PostgreSQL's index has them, and what to ask it for a word or a phrase.
+"""The words of a segment in PostgreSQL's index, and the queries for a word or a phrase.
 
-Words are cut by the tokenizer of SQLite's index, so both stores find the same. The table `search`
-has each word of a segment once, in a tsvector without positions, under GIN: words and prefixes are
-answered by the index alone. All words in their order are kept packed beside the segment, and prove
-phrases.
+The tokenizer of SQLite's index splits the text, so both stores find the same. The table `search`
+has each word of a segment once, in a tsvector without positions, under GIN. The index alone answers
+queries for words and prefixes. Phrases are checked against the list of all words in their order,
+which is stored compressed with the segment.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ COLUMNS = ("prompt", "reply", "tool")
 SAID = COLUMNS[:2]
 
 LONGEST = 500
-"""Characters of a word that the index has: PostgreSQL takes words of up to 2,046 bytes. One of so
-many, or more, is proved like a phrase."""
+"""Maximum characters of a word in the index: PostgreSQL takes words of up to 2,046 bytes. A word of
+this length may have been cut, so it is checked like a phrase."""
 
 VECTOR_BYTES = 500_000
-"""Of words in one tsvector, which holds a megabyte."""
+"""Maximum bytes of the words in one tsvector, which holds a megabyte."""
 
 PROVED = 500
-"""Segments whose words are fetched at a time."""
+"""Number of segments whose words are fetched at a time to check a phrase."""
 
 _compress = zstandard.ZstdCompressor(level=1).compress
 
 _FOLD = bytes(c | 0x20 if 65 <= c <= 90 else c if c >= 0x80 or chr(c).isalnum() else 0x20 for c in range(256))
 _FOREIGN = bytes(c >= 0x80 for c in range(256))
 _SIGNS = ("→".encode(), "—".encode(), "│".encode())
-"""Most words beyond ASCII are no words but for one of these beside them: agents number lines with
-the first."""
+"""Signs that are not part of a word. Most non-ASCII words are ASCII words next to one of these,
+such as the arrow after line numbers."""
 _SHORT = 64
-"""Bytes of a word beyond ASCII that may come again."""
+"""Maximum bytes of a non-ASCII word whose tokens are cached."""
 
 
 class Asked(msgspec.Struct, frozen=True):
-    """A word or phrase: `query` is a tsquery, and what it finds is proved by `phrase` if there is one."""
+    """A search for a word or phrase: a tsquery, and the phrase to check its matches for."""
 
     query: str
     phrase: bytes | None
@@ -100,8 +100,10 @@ def cut(text: bytes) -> list[str]:
 
 
 def _fold_foreign(low: bytes) -> bytes:
-    """Return a text with its words beyond ASCII as the tokenizer cuts them, and blanks between. The
-    others, which are nearly all, need no tokenizer."""
+    """Return a text with each non-ASCII word replaced by its tokens, separated by blanks.
+
+    Other words need no tokenizer.
+    """
     for sign in _SIGNS:
         low = low.replace(sign, b" ")
     foreign = low.translate(_FOREIGN)

@@ -165,8 +165,8 @@ def _find_alternatives(ordered: OrderedEvents) -> list[list[int]]:
         parent = None if event.parent_seq is None else parents.get(event.parent_seq)
         if parent is None or event.is_sidechain != parent.is_sidechain:
             continue
-        # Some agents hang every local command on the same note of theirs. Showing too much is
-        # better than hiding a part of the session.
+        # Some agents link all local commands to the same lifecycle event: these are not rewinds.
+        # Showing too much is better than hiding a part of the session.
         if not (parent.kind == "lifecycle" and is_command(event)):
             groups.setdefault(parent.seq, []).append(event.seq)
     return [seqs for seqs in groups.values() if len(seqs) > 1]

@@ -87,8 +87,8 @@ create table sources (
   unique (agent, path)
 );
 
--- A block of 2^20 sequence numbers that a source has in a session, and what the source says of
--- it. Never given twice.
+-- A block of 2^20 sequence numbers in a session that belongs to one source, with the facts and
+-- totals from this source. A block is never assigned twice.
 create table streams (
   session integer not null,
   block integer not null,
@@ -215,8 +215,8 @@ create view ledger as
   left join models m on m.number = c.made_by
   left join tariffs t on t.number = c.priced_by;
 
--- What reports add up, by session, model and quarter of an hour: all time zones begin their days
--- at one. Made from `calls`.
+-- Rollups of `calls` for reports, by session, model and quarter of an hour. In all time zones, days
+-- begin at a full quarter of an hour.
 create table sums (
   session integer not null,
   model text,

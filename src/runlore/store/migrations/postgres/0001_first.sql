@@ -75,8 +75,8 @@ create index sessions_evicted on sessions (number) where evicted_at is not null;
 create index sessions_to_digest on sessions (ended_at)
   where analyzed_hash is distinct from content_hash or analyzed_seq is distinct from last_seq;
 
--- What an author means by a uid, where that is not a session of their own of this uid: someone
--- else's that they have as well, or their own beside it.
+-- The session that a uid names for an author, if that is not simply the author's own with it:
+-- another author's session with the same records, or the author's own, stored under another uid.
 create table claims (
   author text collate "C" not null,
   uid text collate "C" not null,
@@ -112,8 +112,8 @@ create table sources (
   unique (reader, agent, path)
 );
 
--- A block of 2^20 sequence numbers that a source has in a session, and what the source says of
--- it. Never given twice.
+-- A block of 2^20 sequence numbers in a session that belongs to one source, with the facts and
+-- totals from this source. A block is never assigned twice.
 create table streams (
   session bigint not null,
   block bigint not null,
@@ -236,8 +236,8 @@ create view ledger as
   left join models m on m.number = c.made_by
   left join tariffs t on t.number = c.priced_by;
 
--- What reports add up, by session, model and quarter of an hour: all time zones begin their days
--- at one. Made from `calls`.
+-- Rollups of `calls` for reports, by session, model and quarter of an hour. In all time zones, days
+-- begin at a full quarter of an hour.
 create table sums (
   session bigint not null,
   model text collate "C",
