@@ -24,12 +24,12 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from _measure import Row, show
 
-from runlore import hooks
-from runlore.budget import tokens
 from runlore.digest.errors import signature
+from runlore.integrations import hooks
 from runlore.lessons import Lesson
 from runlore.lessons.shelf import Shelf
 from runlore.store import open_store
+from runlore.text.tokens import tokens
 from tests.mine.test_known_errors import fix, session
 
 ERROR = "Traceback (most recent call last):\nKeyError: 'user'"

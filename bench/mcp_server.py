@@ -30,10 +30,10 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 
 sys.path.insert(0, str(BENCH.parent / "src"))
 
-from runlore.budget import tokens, tokens_of
+from runlore.integrations.mcp import call
 from runlore.lending import Stores
-from runlore.mcp_server import call
 from runlore.store import Filter, SessionLine, Store, open_store
+from runlore.text.tokens import tokens, tokens_of
 
 BAR_MS = 150
 TOOLS = ("search", "sessions", "show", "file", "commit", "usage")

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from runlore.redact import Redactor
+from runlore.redact.engine import Redactor
 
 _CLASSES = {
     "a": string.ascii_letters + string.digits,

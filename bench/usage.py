@@ -34,10 +34,10 @@ from sync import Runlore, _stage_claude, _stage_codex
 
 sys.path.insert(0, str(BENCH.parent / "src"))
 
-from runlore import ledger
-from runlore._price_table import Schedule
 from runlore.model import Call
-from runlore.prices import find
+from runlore.pricing import ledger
+from runlore.pricing.prices import find
+from runlore.pricing.table import Schedule
 from runlore.store import open_store
 from runlore.store.calls import hash_of
 

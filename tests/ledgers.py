@@ -11,8 +11,8 @@ from typing import Any
 
 from runlore.adapters import Facts, Normalized, Position, Record, Source
 from runlore.billing import settle
-from runlore.ledger import merge
 from runlore.model import Call
+from runlore.pricing.ledger import merge
 from runlore.store import Batch, Kept, Piece, PriceRow, Store, open_store
 from runlore.store.pieces import ROW
 from runlore.timeline import Tally

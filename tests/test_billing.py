@@ -14,10 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runlore import billing, ledger
+from runlore import billing
 from runlore.config import Config
 from runlore.errors import ConfigError
 from runlore.model import USD, Call
+from runlore.pricing import ledger
 from runlore.store import CallFilter, Store
 from runlore.store.calls import hash_of
 from tests.ledgers import NOON, call, keep, open_ledger

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runlore.budget import DEEPEST, cut, fit, tokens, tokens_of
+from runlore.text.tokens import DEEPEST, cut, fit, tokens, tokens_of
 
 plain = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(max_size=400),

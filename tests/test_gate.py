@@ -4,8 +4,8 @@ import time
 
 import pytest
 
-from runlore import _anchored
-from runlore.redact import Redactor, Rule
+from runlore.redact import assigned
+from runlore.redact.engine import Redactor, Rule
 
 KEY = b"k" * 32
 REDACTOR = Redactor(KEY)
@@ -26,7 +26,7 @@ BETWEEN: list[bytes] = [
     *(b"\n+", rb"\n+", rb"\\n+"),
     *(b"\n12\t", b"\n   7:", rb"\n  123456|", rb"\n1\t", rb"\n1\\t", "\n 12→".encode(), b"\n1\\u2192"),
 ]
-FILLING = _anchored._FILLING.removeprefix("(?i:").removesuffix(")").encode().split(b"|")
+FILLING = assigned._FILLING.removeprefix("(?i:").removesuffix(")").encode().split(b"|")
 OPENING: list[bytes] = [
     *(bytes([byte]) + b'"' for byte in b":=,( \t>|"),
     *(b":'", b":`", b":b'", b":rb'", b':uf"', rb":\"", rb":\\\"", rb":\b\"", rb":\\rb\\'"),

@@ -17,21 +17,22 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from runlore import adapters, config, hooks, pipeline
-from runlore._git import git_remote
-from runlore._text import OWN
-from runlore.budget import tokens
+from runlore import adapters, config, pipeline
 from runlore.cli import cli
 from runlore.cli._integrate import find_target, hook_command
 from runlore.digest.errors import signature
 from runlore.errors import ConfigError
-from runlore.hooks import end, fail, start
-from runlore.hooks import sync as hook_sync
+from runlore.files.git import git_remote
+from runlore.integrations import hooks
+from runlore.integrations.hooks import end, fail, start
+from runlore.integrations.hooks import sync as hook_sync
 from runlore.lessons import Lesson, deliver
 from runlore.lessons.shelf import Shelf
 from runlore.search import search
 from runlore.store import Filter, open_for_reading, open_store
 from runlore.store.retention import Marks
+from runlore.text.clean import OWN
+from runlore.text.tokens import tokens
 from tests.mine.test_known_errors import fix
 from tests.mine.test_known_errors import session as met
 from tests.projects import checkout
@@ -449,11 +450,11 @@ def test_the_watchdog_ends_a_call_that_hangs(tmp_path: Path) -> None:
 
 
 def test_a_call_imports_little() -> None:
-    heavy = {"click", "re2", "runlore.pipeline", "runlore.redact", "runlore.query", "runlore.cli"}
-    code = "import sys; from runlore.hooks import end, start; print(*sys.modules)"
+    heavy = {"click", "re2", "runlore.pipeline", "runlore.redact.engine", "runlore.query", "runlore.cli"}
+    code = "import sys; from runlore.integrations.hooks import end, start; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
     assert not heavy & set(loaded)
-    assert "runlore.hooks" in loaded
+    assert "runlore.integrations.hooks" in loaded
 
 
 def test_modules_in_the_project_are_not_imported(home: Path, repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runlore import ledger, prices
-from runlore._price_table import Rate, Rates, Schedule
-from runlore.ledger import better, cost, merge
 from runlore.model import MAX_TOKENS, MAX_UNITS, USD, Call, split_cache_writes, to_units
+from runlore.pricing import ledger, prices
+from runlore.pricing.ledger import better, cost, merge
+from runlore.pricing.table import Rate, Rates, Schedule
 
 AUTUMN = datetime(2026, 11, 1, tzinfo=UTC)
 

@@ -23,18 +23,19 @@ from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.types import CallToolResult
 
-from runlore import adapters, config, lending, mcp_server, pipeline, query
-from runlore._text import clean
-from runlore.budget import tokens, tokens_of
+from runlore import adapters, config, lending, pipeline, query
 from runlore.digest.requested_lessons import find_requested_lessons
+from runlore.integrations import mcp
+from runlore.integrations.mcp import BY_NAME, _cursor, call
+from runlore.integrations.mcp._answer import LEAST, MOST, USUAL
+from runlore.integrations.mcp._recorded import fence, line, plain, quoted
 from runlore.lending import Stores
 from runlore.lessons import Lesson
 from runlore.lessons.shelf import Shelf
-from runlore.mcp_server import BY_NAME, _cursor, call
-from runlore.mcp_server._answer import LEAST, MOST, USUAL
-from runlore.mcp_server._recorded import fence, line, plain, quoted
 from runlore.model import SessionEvent, is_own
 from runlore.store import Filter, open_store
+from runlore.text.clean import clean
+from runlore.text.tokens import tokens, tokens_of
 from tests.ledgers import Paid
 from tests.toy import Toy
 from tests.toy import line as record
@@ -735,7 +736,7 @@ def test_questions_at_the_same_time_get_the_answers_they_would_get_alone(root: P
 PARALLEL = """
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from runlore.mcp_server import call
+from runlore.integrations.mcp import call
 from runlore.lending import MOST, Stores
 
 def ask(n):
@@ -795,7 +796,7 @@ def test_without_the_extra_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch
 def test_the_port_is_the_one_that_is_documented() -> None:
     from runlore.cli import mcp as face
 
-    assert face.PORT == mcp_server.PORT
+    assert face.PORT == mcp.PORT
     assert f"127.0.0.1:{face.PORT}/mcp" in (ROOT / "docs/mcp.md").read_text(encoding="utf-8")
 
 

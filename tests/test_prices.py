@@ -12,10 +12,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from runlore import _price_list, prices
-from runlore._price_table import ListPrice, Match, Rate, Rates, Schedule, Sheet, Window, share
 from runlore.errors import ReadError
-from runlore.prices import find
+from runlore.pricing import bundled, prices
+from runlore.pricing.prices import find
+from runlore.pricing.table import ListPrice, Match, Rate, Rates, Schedule, Sheet, Window, share
 
 AUTUMN = datetime(2026, 11, 1, tzinfo=UTC)
 
@@ -275,7 +275,7 @@ def test_a_table_that_cannot_be_read_costs_the_price_and_no_more(monkeypatch: py
 
 def test_the_table_is_read_by_the_first_search_only_and_without_the_package() -> None:
     code = """
-import sys, runlore.ledger, runlore.prices as prices
+import sys, runlore.pricing.ledger, runlore.pricing.prices as prices
 prices.find("<synthetic>", None), prices.find("m", None, None, {"m": prices.ListPrice(input=1, output=1)}), prices.table_version()
 assert not prices.providers_of.cache_info().currsize
 assert prices.find("gpt-5.5", None)
@@ -306,12 +306,12 @@ def test_the_list_is_read_as_the_package_reads_it(monkeypatch: pytest.MonkeyPatc
     ours = [prices.look_up(*one) for one in asked]
     afresh()
     with monkeypatch.context() as patch:
-        patch.setattr(_price_list, "read", lambda package: providers)
+        patch.setattr(bundled, "read", lambda package: providers)
         theirs = [prices.look_up(*one) for one in asked]
     assert ours == theirs
     assert sum(sheet is not None for sheet in ours) > 3000
 
-    own = _price_list.read(str(prices._place()))
+    own = bundled.read(str(prices._place()))
     some = [*names[::7], "claude", "GPT-5", "o3", ""]
     for mine, their in zip(own, providers, strict=True):
         for name in ("model_match", "provider_match"):
@@ -321,7 +321,7 @@ def test_the_list_is_read_as_the_package_reads_it(monkeypatch: pytest.MonkeyPatc
 
 def test_a_list_that_is_said_in_another_way_is_left_to_the_package(monkeypatch: pytest.MonkeyPatch, afresh: Callable[[], None]) -> None:
     before = find("gpt-5.5", AUTUMN)
-    monkeypatch.setattr(_price_list, "_CLAUSES", ())
+    monkeypatch.setattr(bundled, "_CLAUSES", ())
     afresh()
     assert find("gpt-5.5", AUTUMN) == before
     assert type(prices.providers_of(prices.Table(prices.table_version()))[0]).__module__ == "genai_prices.types"
@@ -414,7 +414,7 @@ def test_a_list_that_cannot_be_fetched_is_said_in_one_line(tmp_path: Path, site:
 
 
 def test_a_list_beyond_all_bounds_is_not_kept(tmp_path: Path, site: Callable[[bytes], str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("runlore._price_file.LARGEST", 100)
+    monkeypatch.setattr("runlore.pricing.fetched.LARGEST", 100)
     with pytest.raises(ReadError, match="more than"):
         prices.fetch(tmp_path, site(listed()))
 

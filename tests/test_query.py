@@ -14,11 +14,11 @@ import pytest
 
 from runlore import config as config_module
 from runlore import naming, pipeline, query
-from runlore._words import moment
 from runlore.config import Config
 from runlore.errors import Ambiguous, ModelError, NotFound, StoreError
 from runlore.places import Places
 from runlore.store import FORGOTTEN, Filter, SessionLine, Store, open_for_reading, open_store
+from runlore.text.words import moment
 from tests.store.test_contract import Agent
 from tests.toy import Toy, line
 

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runlore import _jsonc
-from runlore import _settings as settings
-from runlore._settings import Change
 from runlore.adapters import MARK, Entry
 from runlore.errors import ConfigError
+from runlore.files import jsonc
+from runlore.files import settings as settings
+from runlore.files.settings import Change
 
 
 def call(event: str, program: str = "/usr/bin/python") -> dict[str, Any]:
@@ -99,7 +99,7 @@ def said(file: Path, data: bytes | None) -> Any:
     text = (data or b"").decode("utf-8-sig")
     if file.suffix == ".toml":
         return tomllib.loads(text)
-    return _jsonc.parse(text).data() if text.strip() else {}
+    return jsonc.parse(text).data() if text.strip() else {}
 
 
 @pytest.mark.parametrize("text", JSONS.values(), ids=JSONS)
@@ -158,7 +158,7 @@ def test_the_entries_survive_that_an_agent_writes_its_file_anew(tmp_path_factory
 def test_any_text_is_read_as_json_or_refused_in_one_line(text: str) -> None:
     found, problem = None, ""
     try:
-        found = _jsonc.parse(text).data()
+        found = jsonc.parse(text).data()
     except ValueError as error:
         problem = str(error)
     assert "\n" not in problem
@@ -170,7 +170,7 @@ def test_many_comments_on_a_line_take_no_time() -> None:
     """Each was tried with every other one: 22 of them took six seconds, and 23 twice that."""
     text = "{" + "/* */ " * 400 + '"a": 1}'
     begun = time.perf_counter()
-    after, piece = _jsonc.insert(text, ("b",), 1)
+    after, piece = jsonc.insert(text, ("b",), 1)
     assert after.replace(piece, "") == text
     assert time.perf_counter() - begun < 2
 

@@ -22,11 +22,11 @@ FILES = sorted(SRC.rglob("*.py"))
 # Lowest first: a room may import from its own layer and from those before it. Modules like `_version` are in the
 # lowest, but for those that are named here.
 LAYERS = [
-    {"errors", "model", "timeline", "budget"},
+    {"errors", "model", "timeline", "text"},
     {"config", "redact"},
     {"adapters", "store"},
-    {"_settings"},
-    {"prices", "ledger", "live"},
+    {"files"},
+    {"pricing", "live"},
     {"digest"},
     {"mine"},
     {"naming", "finding", "places", "query"},
@@ -47,7 +47,7 @@ LAYERS = [
         "usage",
         "export",
     },
-    {"cli", "web", "mcp_server", "hooks", "testing", "docs", "__init__", "__main__"},
+    {"cli", "web", "integrations", "testing", "docs", "__init__", "__main__"},
 ]
 LAYER = {room: number for number, rooms in enumerate(LAYERS) for room in rooms}
 

@@ -21,8 +21,8 @@ from runlore import adapters, pipeline
 from runlore.cli._usage import check_lines, explanation_lines
 from runlore.config import Budget, Config, SourceConfig
 from runlore.errors import ModelError
-from runlore.ledger import rank
 from runlore.model import USD, Call
+from runlore.pricing.ledger import rank
 from runlore.store import CallFilter, Store, copying, open_store
 from runlore.usage import BY, Zone, blocks, report, status
 from runlore.usage.budget import budgets

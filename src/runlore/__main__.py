@@ -19,7 +19,7 @@ def main() -> None:
         return
     try:
         if sys.argv[1:3] == ["hooks", "run"]:  # An agent waits for it, so click is not imported.
-            from .hooks import main as run_hook
+            from .integrations.hooks import main as run_hook
 
             run_hook(sys.argv[3:])
         from .cli import cli

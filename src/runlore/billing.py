@@ -12,11 +12,11 @@ from typing import Any
 
 import msgspec
 
-from . import ledger, prices
-from ._price_table import ListPrice, Sheet
 from .config import FILE, Config
 from .errors import ConfigError
 from .model import Call
+from .pricing import ledger, prices
+from .pricing.table import ListPrice, Sheet
 from .store import Batch, Kept, PriceRow, Store
 from .store.calls import costs_alike, hash_of
 

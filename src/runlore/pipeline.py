@@ -17,8 +17,7 @@ from typing import Protocol
 
 import msgspec
 
-from . import _words, adapters
-from ._rules import RULES_VERSION
+from . import adapters
 from .adapters import LOST, Source
 from .billing import Pricer, price, price_again, settle
 from .config import Config
@@ -29,8 +28,10 @@ from .lessons import rendered_files
 from .model import Digest
 from .places import Places
 from .prepare import Preparer, Result, setting
+from .redact.rules import RULES_VERSION
 from .store import DAMAGED, FORGOTTEN, Batch, Filter, Put, SourceState, Store
 from .tasks import TOGETHER, Runner, Task, groups, moved_from, start_workers
+from .text import words
 from .timeline import PAUSE
 from .workers import Workers, default_workers
 
@@ -343,9 +344,7 @@ class _Sync:
         hard = self.config.retain.hard_bytes
         if hard is None or (used := self.store.used_bytes()) < hard:
             return False
-        said = (
-            f"it takes {_words.size(used)}, and [retain] allows {_words.size(hard)}; nothing more is taken in, `runlore evict` makes room"
-        )
+        said = f"it takes {words.size(used)}, and [retain] allows {words.size(hard)}; nothing more is taken in, `runlore evict` makes room"
         self.report.problems.append((self.store.url, said))
         return True
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import msgspec
 
-from ._git import git_remote
 from ._task_ref import task_ref
 from .config import Config
+from .files.git import git_remote
 from .store import Batch
 
 Place = tuple[str | None, str | None]

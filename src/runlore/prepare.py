@@ -16,13 +16,13 @@ import msgspec
 from msgspec.structs import force_setattr
 
 from . import adapters, timeline
-from ._key import load_key
 from .adapters import Adapter, Facts, Normalized, Position, Record, Source
 from .config import Config, Quality, make_home
 from .errors import ReadError
-from .ledger import merge
 from .model import SUMMARY_LENGTH, Call, Digest, Session, SessionEvent, shorten
-from .redact import Redactor, rules_from_config, without_noted
+from .pricing.ledger import merge
+from .redact.engine import Redactor, rules_from_config, without_noted
+from .redact.key import load_key
 from .store import Batch, Kept, Piece, Resume, StreamState
 from .store.pieces import (
     clean_carry,

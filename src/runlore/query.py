@@ -14,7 +14,6 @@ from subprocess import list2cmdline
 import msgspec
 
 from . import adapters
-from ._text import clean
 from .adapters import Adapter, Source
 from .config import Config
 from .errors import Ambiguous, NotFound, ReadError, RunloreError
@@ -23,6 +22,7 @@ from .model import BLOCK, Session, SessionEvent, format_time
 from .naming import HANDLE, handle, names
 from .places import Places
 from .store import FORGOTTEN, Filter, SessionLine, SourceState, Store
+from .text.clean import clean
 from .timeline import Branch, ContextEvent, ToolCall, branches, model_context, pairs
 
 CHOICE, TITLE = 4, 40

@@ -24,7 +24,7 @@ import msgspec
 from . import adapters
 from ._conformance import Check, StoreReport, run_store_conformance
 from .adapters import Adapter, Facts, Normalized, Record, Source
-from .ledger import Merged, merge
+from .pricing.ledger import Merged, merge
 
 __all__ = [
     "Check", "Fixture", "StoreReport", "check_breakage", "check_law", "check_noise", "derive", "iter_fixtures",

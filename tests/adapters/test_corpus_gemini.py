@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from runlore.adapters import get
-from runlore.ledger import merge
 from runlore.model import make_uid
+from runlore.pricing.ledger import merge
 from runlore.testing import check_breakage, check_law, check_noise
 from tests.adapters import corpus
 from tests.adapters.corpus import Everything

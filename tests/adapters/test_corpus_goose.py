@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from runlore.adapters import Normalized, get
-from runlore.ledger import merge
+from runlore.pricing.ledger import merge
 from runlore.testing import check_breakage, check_law, check_noise
 from tests.adapters import corpus
 

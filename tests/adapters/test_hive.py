@@ -14,8 +14,8 @@ import pytest
 from runlore import config, pipeline
 from runlore.adapters import get
 from runlore.adapters._hive.documents import records
-from runlore.ledger import merge
 from runlore.model import SessionEvent
+from runlore.pricing.ledger import merge
 from runlore.store import Store
 
 ADAPTER = get("hive")

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from runlore import config, pipeline
 from runlore.adapters import Normalized, Record, Source, get
-from runlore.ledger import merge
 from runlore.model import Call, Session
+from runlore.pricing.ledger import merge
 from runlore.store import Filter, Store
 from runlore.testing import Fixture, iter_fixtures
 from runlore.timeline import abandoned, active, model_context

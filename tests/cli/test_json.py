@@ -18,7 +18,7 @@ import click
 import msgspec
 import pytest
 
-from runlore import budget, docs
+from runlore import docs
 from runlore.cli import _watch, autostart, cli
 from runlore.cli._json import chosen, command_line, parse, want
 from runlore.cli._options import as_json_list
@@ -28,6 +28,7 @@ from runlore.errors import RunloreError
 from runlore.lessons import Lesson, deliver
 from runlore.lessons.shelf import Shelf
 from runlore.live.log import SessionStore
+from runlore.text import tokens
 from tests.cli.conftest import Run
 from tests.cli.test_live import orphan
 from tests.test_prices import listed, site
@@ -319,7 +320,7 @@ def test_what_is_named_whole_and_in_parts_is_wanted_whole() -> None:
 def test_an_answer_keeps_to_its_tokens_and_says_what_is_missing(key: tuple[str, str], run: Run, filled: Path) -> None:
     for room in (200, 700, 3000):
         for one in answers(run, key, "--max-tokens", str(room)):
-            assert budget.tokens_of(one) <= room
+            assert tokens.tokens_of(one) <= room
             assert list(one)[-1] == "left_off"
 
 
@@ -406,7 +407,7 @@ def test_a_hostile_value_stays_within_its_tokens(run: Run, monkeypatch: pytest.M
 
     monkeypatch.setattr("runlore.cli.ls.command", command)
     result = run("ls", "--max-tokens", "900")
-    assert budget.tokens(result.stdout.rstrip()) <= 900
+    assert tokens.tokens(result.stdout.rstrip()) <= 900
     assert "\x1b" not in result.stdout
     assert "\u202e" not in result.stdout
     assert json.loads(result.stdout)["left_off"]["items"]

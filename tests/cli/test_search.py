@@ -585,4 +585,4 @@ def test_a_search_imports_nothing_that_it_does_not_need(worked: Path) -> None:
     )
     loaded = set(python(code).stderr.split())
     assert "runlore.cli.search" in loaded
-    assert not {"rich", "watchfiles", "shutil", "runlore.pipeline", "runlore.redact"} & loaded
+    assert not {"rich", "watchfiles", "shutil", "runlore.pipeline", "runlore.redact.engine"} & loaded

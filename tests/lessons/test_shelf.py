@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runlore._text import clean
 from runlore.errors import Ambiguous, ModelError, NotFound
 from runlore.lessons import Lesson
 from runlore.lessons.rank import rank_lessons, score
 from runlore.lessons.shelf import Shelf, parse_lesson, render_lesson
 from runlore.mine.intervals import wilson_interval
+from runlore.text.clean import clean
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from runlore._os import is_locked, lock, try_lock
 from runlore.errors import LeaseLost, SessionBusy
+from runlore.files.locks import is_locked, lock, try_lock
 from runlore.live import SessionStore, _lease
 from runlore.live.log import LiveSession
 

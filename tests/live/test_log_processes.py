@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from runlore._os import try_lock
 from runlore.errors import LogError, SessionBusy
+from runlore.files.locks import try_lock
 from runlore.live import SessionStore, _file, _index
 from runlore.live._file import Durability
 from runlore.model import LogRecord

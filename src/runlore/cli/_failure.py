@@ -12,8 +12,8 @@ import apsw
 import click
 import msgspec
 
-from .._text import clean, encoded, safe_json
 from ..errors import RunloreError, StoreBusy
+from ..text.clean import clean, encoded, safe_json
 
 OTHERS: dict[str, tuple[str, str | None]] = {
     "usage": ("Unknown command, option or value.", "`runlore COMMAND --help` says how it is used"),

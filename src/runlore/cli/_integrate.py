@@ -16,12 +16,12 @@ import click
 import msgspec
 from click.shell_completion import CompletionItem
 
-from .. import _settings as settings_files
 from .. import adapters, config
 from ..errors import ConfigError
-from ..hooks import PYTHON
-from ..hooks.end import last_sync
-from ..redact import Redactor
+from ..files import settings as settings_files
+from ..integrations.hooks import PYTHON
+from ..integrations.hooks.end import last_sync
+from ..redact.engine import Redactor
 from ._failure import Failure
 from ._options import AgentName
 from ._out import clean, echo, note, one_line, paint, write_json

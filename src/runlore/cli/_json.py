@@ -42,7 +42,7 @@ from typing import Any
 import click
 import msgspec
 
-from .. import budget
+from ..text import tokens
 from ._shapes import SHAPES, Shape, fields_of
 from ._wanted import Tree, Wanted
 
@@ -121,15 +121,15 @@ def chosen(value: Any, tree: Tree) -> Any:
 def fitted(answer: Any, wanted: Wanted, items: str | None, shape: Shape) -> Any:
     """The answer as an object that ends with `left_off`: null when it is whole. An array stands in its `items`."""
     assert wanted.max_tokens is not None
-    room = wanted.max_tokens - budget.tokens('{"items":,"left_off":null}')
-    if budget.tokens_of(answer) <= room:
+    room = wanted.max_tokens - tokens.tokens('{"items":,"left_off":null}')
+    if tokens.tokens_of(answer) <= room:
         return with_note(answer, None)
-    worst = budget.tokens_of(note(wanted, shape, budget.Fitted(value=(), shown=10**6, left=10**6, texts=10**6, lists=10**6), 10**7))
-    made = budget.fit(answer, room - worst, items)
+    worst = tokens.tokens_of(note(wanted, shape, tokens.Fitted(value=(), shown=10**6, left=10**6, texts=10**6, lists=10**6), 10**7))
+    made = tokens.fit(answer, room - worst, items)
     needed = 0
     if not made.shown and (items is not None or made.value is None):
         first = answer[:1] if items == "" else {**answer, items: answer[items][:1]} if items else answer
-        needed = wanted.max_tokens - room + worst + budget.tokens_of(first)
+        needed = wanted.max_tokens - room + worst + tokens.tokens_of(first)
     return with_note(made.value, note(wanted, shape, made, needed))
 
 
@@ -139,7 +139,7 @@ def with_note(answer: Any, left_off: Any) -> dict[str, Any]:
     return {"left_off": left_off} if answer is None else {"items": answer, "left_off": left_off}
 
 
-def note(wanted: Wanted, shape: Shape, made: budget.Fitted, needed: int = 0) -> dict[str, Any]:
+def note(wanted: Wanted, shape: Shape, made: tokens.Fitted, needed: int = 0) -> dict[str, Any]:
     """What is not there, and how to get it. `needed` is what the first item would take, when not even that is there."""
     following = command_line(wanted, wanted.offset + made.shown) if made.left and made.shown else None
     hints = [f"{'the first item alone' if made.left else 'it'} needs --max-tokens {needed}"] if needed else []
@@ -151,7 +151,7 @@ def note(wanted: Wanted, shape: Shape, made: budget.Fitted, needed: int = 0) -> 
         "items": made.left,
         "texts_cut": made.texts,
         "lists_cut": made.lists,
-        "next": following if following is None or budget.tokens(following) <= (wanted.max_tokens or 0) // 3 else None,
+        "next": following if following is None or tokens.tokens(following) <= (wanted.max_tokens or 0) // 3 else None,
         "hint": "; ".join(hints) or None,
     }
 

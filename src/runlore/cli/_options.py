@@ -13,10 +13,10 @@ import click
 from click.shell_completion import CompletionItem
 
 from .. import adapters, config
-from .._words import moment
 from ..config import Config
 from ..errors import ModelError, RunloreError
 from ..store import Filter, Store, open_for_reading
+from ..text.words import moment
 from ._out import clean, one_line
 from ._wanted import WANTED, WORDS, wanted
 

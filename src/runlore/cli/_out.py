@@ -17,11 +17,11 @@ from typing import Any
 import click
 import msgspec
 
-from .._text import clean as clean
-from .._text import encoded as encoded
-from .._text import one_line as one_line
-from .._text import safe_json as safe_json
 from ..store import SessionLine
+from ..text.clean import clean as clean
+from ..text.clean import encoded as encoded
+from ..text.clean import one_line as one_line
+from ..text.clean import safe_json as safe_json
 from ._wanted import wanted
 
 _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}

@@ -16,13 +16,13 @@ from typing import Any
 import click
 import msgspec
 
-from .. import _settings as files
 from .. import config as settings
-from .._git import git_remote
-from ..budget import tokens
+from ..files import settings as files
+from ..files.git import git_remote
 from ..lessons import Lesson, actions, rank, rendered_files
 from ..lessons.render import remove, render_block, upsert
 from ..lessons.shelf import parse_lesson, render_lesson
+from ..text.tokens import tokens
 from ._integrate import RECEIPTS, Unasked, clean_diff, colored
 from ._options import AgentName, as_json, as_json_list, open_store
 from ._out import Column, clean, echo, note, one_line, paint, table, warn, write_json

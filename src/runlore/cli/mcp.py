@@ -31,15 +31,15 @@ def command(ctx: click.Context, port: int | None) -> None:
     if ctx.invoked_subcommand is not None:
         return
     need_sdk()
-    from .. import mcp_server  # It needs the extra.
+    from ..integrations import mcp  # It needs the extra.
 
     if port is None:
         if sys.stdin is not None and sys.stdin.isatty():
             note("runlore: answering MCP on stdin and stdout, which is for agents; Ctrl-D ends it")
-        mcp_server.serve_stdio()
+        mcp.serve_stdio()
         return
     try:
-        mcp_server.serve_http(port, lambda address: note(f"runlore: MCP at {address}; Ctrl-C ends it"))
+        mcp.serve_http(port, lambda address: note(f"runlore: MCP at {address}; Ctrl-C ends it"))
     except OSError as error:
         raise Failure(f"port {port} cannot be used ({error.strerror}); `runlore mcp --http PORT` takes another") from None
 

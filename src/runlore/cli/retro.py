@@ -14,9 +14,9 @@ import click
 import msgspec
 
 from .. import query
-from .._settings import replace_file
 from ..errors import NotFound
 from ..export.retro import html, markdown, pack
+from ..files.settings import replace_file
 from ..lessons import actions
 from ..store import Filter
 from ._options import RepoName, as_json, open_store

@@ -22,10 +22,10 @@ from typing import Any
 import click
 
 from .. import billing, config, query, usage
-from .._price_file import ADDRESS
 from ..config import Config
 from ..errors import ModelError, NotFound, StoreError
-from ..prices import fetch, providers_of, table_of
+from ..pricing.fetched import ADDRESS
+from ..pricing.prices import fetch, providers_of, table_of
 from ..store import CallFilter, Filter, Store, open_for_reading
 from ..store import open_store as open_for_writing
 from ..usage.budget import Spent, budgets

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from ..budget import tokens
 from ..model import RequestedLesson, SessionEvent, is_own
+from ..text.tokens import tokens
 
 MAX_LESSONS = 40
 MAX_ANSWER_CHARS = 256 << 10

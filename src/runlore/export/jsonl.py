@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from .._text import encoded, safe_json
 from ..model import SessionEvent
+from ..text.clean import encoded, safe_json
 from .taking import Taken
 
 

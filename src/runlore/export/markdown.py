@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from .. import _words
-from .._text import clean, one_line
+from ..text import words
+from ..text.clean import clean, one_line
 from .outline import Block
 from .pages import outcome
 from .taking import Taken
@@ -30,7 +30,7 @@ def _head(taken: Taken) -> Iterator[str]:
         "repository": taken.clean(one_line(session.repo)),
         "branch": taken.clean(one_line(session.git_branch)),
         "model": one_line(session.model),
-        "begun": _words.local(session.started_at) if session.started_at else "",
+        "begun": words.local(session.started_at) if session.started_at else "",
         "cost": "" if session.cost.usd is None else f"${session.cost.usd:.2f}",
     }
     yield "".join(f"- {name}: {value}\n" for name, value in facts.items() if value)

@@ -21,7 +21,7 @@ from pygments.lexer import Lexer
 from pygments.lexers import get_lexer_by_name
 from pygments.util import ClassNotFound
 
-from .._text import clean
+from ..text.clean import clean
 
 MOST_MARKDOWN = 60_000
 """Characters that are read as Markdown. Longer texts are logs and files, and are shown as they are."""

@@ -12,9 +12,9 @@ import jinja2
 import msgspec
 from markupsafe import Markup, escape
 
-from .. import _words
-from .._text import clean, one_line
 from ..model import SessionEvent
+from ..text import words
+from ..text.clean import clean, one_line
 from . import images, markup
 from .outline import Block
 
@@ -77,8 +77,8 @@ def outcome(block: Block, body: str, output: str) -> Iterator[tuple[str, str]]:
         yield "refused", "warn"
     elif tests is not None:
         counts = {"passed": tests.passed, "failed": tests.failed, "skipped": tests.skipped}
-        words = ", ".join(f"{number} {word}" for word, number in counts.items() if number)
-        yield words or "no tests", "bad" if tests.failed or pair.failed else "good"
+        results = ", ".join(f"{number} {word}" for word, number in counts.items() if number)
+        yield results or "no tests", "bad" if tests.failed or pair.failed else "good"
     elif result.exit_code:
         yield f"exit {result.exit_code}", "bad"
     elif pair.failed:
@@ -90,9 +90,9 @@ def outcome(block: Block, body: str, output: str) -> Iterator[tuple[str, str]]:
     elif result.exit_code == 0 and tests is None:
         yield "exit 0", "dim"
     elif output.strip() and not pair.failed:
-        yield _words.count(output.rstrip("\n").count("\n") + 1, "line"), "dim"
+        yield words.count(output.rstrip("\n").count("\n") + 1, "line"), "dim"
     if pair.duration_ms is not None and pair.duration_ms >= 100:
-        yield _words.duration(pair.duration_ms / 1000), "dim"
+        yield words.duration(pair.duration_ms / 1000), "dim"
 
 
 def picture_url(event: SessionEvent, sha: str) -> str:
@@ -109,8 +109,8 @@ def when(value: str | datetime | None, pattern: str = "ago") -> Markup:
     moment = datetime.fromisoformat(value) if isinstance(value, str) else value
     if moment is None:
         return Markup('<span class="dim">?</span>')
-    text = _words.ago(moment, datetime.now(UTC)) if pattern == "ago" else _words.local(moment, pattern)
-    exact = _words.local(moment, "%Y-%m-%d %H:%M:%S")
+    text = words.ago(moment, datetime.now(UTC)) if pattern == "ago" else words.local(moment, pattern)
+    exact = words.local(moment, "%Y-%m-%d %H:%M:%S")
     return Markup('<time datetime="{}" title="{}">{}</time>').format(moment.isoformat(), exact, text)
 
 
@@ -148,11 +148,11 @@ def ends(text: str, lines: int) -> str:
 FILTERS: dict[str, Callable[..., Any]] = {
     "when": when,
     "usd": usd,
-    "short": _words.short,
-    "size": _words.size,
-    "duration": _words.duration,
-    "brief": _words.brief,
-    "count": _words.count,
+    "short": words.short,
+    "size": words.size,
+    "duration": words.duration,
+    "brief": words.brief,
+    "count": words.count,
     "marked": marked,
     "one_line": one_line,
     "short_of": short_of,

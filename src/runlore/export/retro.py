@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
 
-from .._text import one_line
-from .._words import count
 from ..lessons.measure import Snapshot
 from ..lessons.retro import Improvement, Retro, SkillResult, Suggestion
+from ..text.clean import one_line
+from ..text.words import count
 from .pages import environment
 
 # What makes Markdown of a text: a few characters anywhere, underscores at the edge of a word, some at the beginning.

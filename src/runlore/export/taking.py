@@ -14,7 +14,7 @@ import msgspec
 from ..config import Config
 from ..errors import NotFound
 from ..model import SessionEvent
-from ..redact import Redactor, load_key, rules_from_config
+from ..redact.engine import Redactor, load_key, rules_from_config
 from ..store import Store
 from ..timeline import ToolCall
 from .outline import Block, Outline, outline, texts

@@ -17,8 +17,6 @@ from itertools import chain
 import msgspec
 
 from .. import adapters, query
-from .._text import clean as strip
-from .._text import one_line
 from ..config import Config
 from ..digest.errors import signature
 from ..errors import ModelError, NotFound
@@ -29,8 +27,10 @@ from ..mine.drafts import MAX_EVIDENCE
 from ..mine.patterns import find_patterns
 from ..mine.values import Case
 from ..model import format_time
-from ..redact import Redactor, load_key, rules_from_config
+from ..redact.engine import Redactor, load_key, rules_from_config
 from ..store import Filter, Store
+from ..text.clean import clean as strip
+from ..text.clean import one_line
 from . import Lesson, curate, deliver, exposures, measure, rank, rendered_files, retro
 from .drafts import Gate, draft_lessons
 from .forget import ForgottenSession, find_affected, remove_sessions

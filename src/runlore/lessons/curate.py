@@ -11,7 +11,6 @@ from datetime import datetime
 
 import msgspec
 
-from .._text import clean, one_line
 from ..mine.drafts import MAX_EVIDENCE, hash_id
 from ..mine.ends import End
 from ..mine.signals.correction import KIND as CORRECTION
@@ -19,6 +18,7 @@ from ..mine.signals.correction import find_topic_words
 from ..mine.similarity import MIN_SIMILARITY, word_similarity
 from ..mine.values import Case, Pattern
 from ..model import format_time
+from ..text.clean import clean, one_line
 from . import Lesson
 from .drafts import Gate, draft_lessons
 

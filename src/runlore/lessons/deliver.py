@@ -14,9 +14,9 @@ from pathlib import Path
 
 import msgspec
 
-from .._text import OWN, one_line, untagged
-from ..budget import tokens
 from ..config import Lessons
+from ..text.clean import OWN, one_line, untagged
+from ..text.tokens import tokens
 from . import Lesson, _records
 from .rank import rank_lessons
 from .shelf import Shelf

@@ -13,9 +13,9 @@ from typing import Any
 
 import msgspec
 
-from .._text import one_line
 from ..mine.commands import command_head
 from ..model import Digest, format_time
+from ..text.clean import one_line
 from . import Lesson
 from .curate import find_draft, uid_of
 

@@ -11,9 +11,9 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from .._settings import Change, Receipt, missing_folders, read_text
-from .._text import one_line, untagged
 from ..errors import ConfigError
+from ..files.settings import Change, Receipt, missing_folders, read_text
+from ..text.clean import one_line, untagged
 from . import Lesson
 
 BEGIN = "<!-- runlore lessons: begin (`runlore lessons render` writes this; changes between the marks are lost) -->"

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import msgspec
 
-from .._git import git_remote
-from .._settings import read_text
-from ..budget import tokens
 from ..errors import ConfigError
+from ..files.git import git_remote
+from ..files.settings import read_text
 from ..model import format_time, parse_time
+from ..text.tokens import tokens
 from . import _records
 from .render import find_block, find_lesson_ids
 

@@ -11,13 +11,13 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from .._text import one_line
 from ..mine.intervals import wilson_interval
 from ..mine.loci import WordsLocus
 from ..mine.patterns import MIN_SESSIONS, find_patterns
 from ..mine.signals import load_miners
 from ..mine.values import Case, Pattern
 from ..model import Trend, describe_how
+from ..text.clean import one_line
 from . import Lesson
 from .curate import uid_of
 from .measure import Snapshot, build_snapshot

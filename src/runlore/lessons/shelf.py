@@ -17,9 +17,9 @@ from typing import Any
 
 import msgspec
 
-from .._os import O_BINARY, lock
-from .._settings import replace_file
 from ..errors import Ambiguous, ModelError, NotFound
+from ..files.locks import O_BINARY, lock
+from ..files.settings import replace_file
 from . import Lesson
 
 MAX_FILE_BYTES = 256 << 10

@@ -20,8 +20,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from .._os import O_BINARY, lock, sync, sync_folder, unlock
 from ..errors import Conflict, LogError, SessionNotFound
+from ..files.locks import O_BINARY, lock, sync, sync_folder, unlock
 from ..model import LogRecord
 from . import _line
 from ._reader import LogReader

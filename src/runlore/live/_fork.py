@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from .._os import O_BINARY, sync, sync_folder
 from ..errors import LogError
+from ..files.locks import O_BINARY, sync, sync_folder
 from ..model import LogRecord
 from . import _line
 from ._ledger import TYPES as LEDGER

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import msgspec
 
-from .._os import O_BINARY, is_locked, lock, unlock
 from ..errors import LeaseLost, LogError, SessionBusy
+from ..files.locks import O_BINARY, is_locked, lock, unlock
 from ..model import LogRecord
 from ._file import LogFile
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import msgspec
 
-from .._os import O_BINARY, read_at
 from ..errors import LogError, SessionNotFound
+from ..files.locks import O_BINARY, read_at
 from ..model import LogRecord
 from . import _line
 

@@ -13,7 +13,7 @@ from zlib import crc32
 
 import msgspec
 
-from .._os import O_BINARY
+from ..files.locks import O_BINARY
 from ._reader import LogReader
 
 FOLDER = "snapshots"

@@ -14,10 +14,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from .._os import sync_folder
 from ..config import load as load_config
 from ..config import make_home
 from ..errors import Conflict, InvalidId, LogError, SessionNotFound
+from ..files.locks import sync_folder
 from ._file import Durability
 from ._index import Index, SessionInfo
 from ._reader import LOG, Problem

@@ -12,8 +12,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from .._os import O_BINARY, sync, sync_folder
 from ..errors import LogError
+from ..files.locks import O_BINARY, sync, sync_folder
 
 FOLDER = "outputs"
 INLINE_BYTES = 64 * 1024

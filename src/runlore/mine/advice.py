@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from .._text import clean, one_line
 from ..model import ErrorSummary, Fix
+from ..text.clean import clean, one_line
 from .commands import command_head, short_path
 
 MAX_RESOLUTION_CHARS = 600

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .._text import one_line
+from ..text.clean import one_line
 from .drafts import Draft, Group, hash_id, only_one
 from .ends import RETRY_KEY, End, count_evidence, describe_common_fix, find_common_ends, find_error_ends
 from .loci import ErrorLocus, FlakyTestLocus, ToolErrorLocus

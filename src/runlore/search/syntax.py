@@ -11,11 +11,11 @@ from typing import Any
 
 import msgspec
 
-from .._words import moment
 from ..errors import RunloreError
 from ..model import CALL_KINDS, KINDS
 from ..store import Filter, SegmentEvent
 from ..store.words import CJK, blank_escapes, cjk_pairs
+from ..text.words import moment
 
 MOST_WORDS = 32
 """People paste whole stack traces. More words cost time and add nothing; the answer lists those that were left out."""

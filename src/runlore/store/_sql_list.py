@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .._text import encoded
 from ..model import format_time
+from ..text.clean import encoded
 from ._sql import Speaker
 from .asked import Filter
 from .line import SessionLine

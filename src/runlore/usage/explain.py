@@ -10,8 +10,8 @@ import msgspec
 from ..adapters import LOST
 from ..billing import stored_parts
 from ..config import Config
-from ..ledger import Merged, Part, by_request
 from ..model import Call
+from ..pricing.ledger import Merged, Part, by_request
 from ..store import Billed, CallFilter, Kept, Store
 from .report import Row, merged, row_of, row_of_call, total
 

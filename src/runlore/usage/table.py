@@ -6,8 +6,8 @@ import csv
 from collections.abc import Iterable
 from typing import TextIO
 
-from .._text import one_line
 from ..model import USD
+from ..text.clean import one_line
 from .report import Row
 
 

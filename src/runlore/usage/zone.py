@@ -10,9 +10,9 @@ import time
 from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from .. import _words
 from ..errors import ModelError
 from ..model import parse_time
+from ..text import words
 
 DAY = 86_400
 STEP = 7 * DAY
@@ -87,7 +87,7 @@ class Zone:
         try:
             naive = datetime.fromisoformat(text.strip())
         except ValueError:
-            return _words.moment(text, now)
+            return words.moment(text, now)
         if naive.tzinfo is not None:
             return parse_time(naive)
         return self._when(naive.replace(tzinfo=UTC).timestamp())

@@ -11,9 +11,9 @@ from datetime import date, timedelta
 import msgspec
 from markupsafe import Markup
 
-from .._words import local, short
 from ..export.outline import Outline
 from ..model import SessionEvent
+from ..text.words import local, short
 
 STRIP_BARS = 160
 """Of a session's strip: about five pixels each."""

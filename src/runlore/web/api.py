@@ -17,7 +17,6 @@ from starlette.routing import Route
 
 from .. import __version__, doctor, query
 from .. import search as engine
-from .._text import encoded
 from ..config import Config
 from ..errors import RunloreError
 from ..export.outline import Turn, bodies_of
@@ -27,6 +26,7 @@ from ..model import Session, SessionEvent
 from ..retain import Plan
 from ..store import SessionLine, Store
 from ..store.digests import SessionError
+from ..text.clean import encoded
 from ..timeline import Branch, model_context
 from ..usage import Row, Zone
 from ..usage.budget import Spent

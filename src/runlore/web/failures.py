@@ -10,12 +10,12 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from .. import naming
-from .._words import moment
 from ..errors import NotFound
 from ..mine import known_errors
 from ..mine.known_errors import Answer, Recurring
 from ..store import Filter, Store
 from ..store.digests import SessionError
+from ..text.words import moment
 from ._view import lent, render
 from .sessions import facets_of
 

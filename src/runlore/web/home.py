@@ -10,12 +10,12 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from .. import naming, query, usage
-from .._words import count, short
 from ..config import Config
 from ..export.pages import usd
 from ..model import format_time
 from ..store import CallFilter, Filter, SessionLine, Store
 from ..store.asked import SLOT
+from ..text.words import count, short
 from ..usage import Row, Zone
 from ..usage.budget import Spent, budgets
 from ._charts import Stack, bars, heatmap, stacked

@@ -13,9 +13,9 @@ from starlette.routing import Route
 
 from .. import naming, query
 from .. import search as engine
-from .._words import moment
 from ..errors import ModelError
 from ..store import Filter, SessionLine, Store
+from ..text.words import moment
 from ._view import lent, render
 
 SHOWN, FOUND = 50, 20

@@ -12,12 +12,12 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from .. import query, usage
-from .._words import short
 from ..config import Config
 from ..errors import ModelError
 from ..export.pages import usd
 from ..model import format_time, parse_time
 from ..store import CallFilter, Store
+from ..text.words import short
 from ..usage import Report, Zone
 from ..usage.budget import Spent, budgets
 from ..usage.explain import check, explain

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
-from ..._text import own_tool
+from ...text.clean import own_tool
 from .. import Source
 from .._fold import Fields, keep
 from .._jsonl import parse

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from ..._text import own_tool
 from ...model import Call, Usage
+from ...text.clean import own_tool
 from .. import LOST, Skip
 from .._fold import keep
 from .._jsonl import lenient

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from ..._text import clean
+from ...text.clean import clean
 from ..advice import shorten
 from ..drafts import Draft, Group, only_one
 from ..ends import End

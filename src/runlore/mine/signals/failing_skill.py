@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..._text import one_line
+from ...text.clean import one_line
 from ..advice import shorten
 from ..drafts import Draft, Group, hash_id
 from ..ends import End, count_evidence, find_common_ends

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..._text import one_line
 from ...model import CommandRun
+from ...text.clean import one_line
 from ..advice import fix_key
 from ..commands import command_head
 from ..drafts import Draft, Group, hash_id, only_one

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..._text import one_line
+from ...text.clean import one_line
 from ..commands import command_head
 from ..drafts import Draft, Group
 from ..ends import End

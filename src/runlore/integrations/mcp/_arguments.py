@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal, TypeVar
 import msgspec
 from msgspec import Meta
 
-from ..errors import RunloreError
-from ..model import BLOCK
+from ...errors import RunloreError
+from ...model import BLOCK
 from . import _cursor
 from ._answer import LEAST, MOST, USUAL
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 
-from ..errors import StoreError
-from ..model import Session, SessionEvent, format_time
-from ..store import SessionLine, Store
-from ..timeline import ContextEvent, active, is_prompt
+from ...errors import StoreError
+from ...model import Session, SessionEvent, format_time
+from ...store import SessionLine, Store
+from ...timeline import ContextEvent, active, is_prompt
 from ._answer import Piece
 from ._recorded import line
 

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 
-from ..config import home_folder
+from ...config import home_folder
 from . import MAX_CALL_BYTES, PYTHON
 
 DEBOUNCE_S = 2.0

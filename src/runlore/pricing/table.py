@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from .model import USD
+from ..model import USD
 
 Match = Literal["exact", "alias", "fuzzy", "none"]
 Usd = Annotated[float, msgspec.Meta(ge=0, le=1_000_000)]

@@ -9,7 +9,7 @@ from collections import Counter
 from functools import lru_cache
 from math import log2
 
-from runlore._rules import LISTED
+from runlore.redact.rules import LISTED
 
 # The gate: a telling name, marks of separation (written out or escaped), perhaps some filling words, then eight characters
 # with a digit, or in quotes with a mark. Every class is closed under JSON escaping: what stops a value stops it escaped, too.

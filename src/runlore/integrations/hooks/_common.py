@@ -6,10 +6,10 @@ import os
 from datetime import UTC, datetime
 from pathlib import Path
 
-from .._git import git_remote
-from .._text import one_line
-from ..config import home_folder, load
-from ..lessons import deliver
+from ...config import home_folder, load
+from ...files.git import git_remote
+from ...lessons import deliver
+from ...text.clean import one_line
 
 NAME = 80
 """Characters of a name that are shown."""

@@ -7,15 +7,15 @@ from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
-from .._git import git_remote
-from .._text import OWN
-from ..config import home_folder
-from ..digest.errors import signature
-from ..lessons import deliver
-from ..mine import known_errors
-from ..mine.commands import command_head
-from ..model import describe_how
-from ..store import open_store
+from ...config import home_folder
+from ...digest.errors import signature
+from ...files.git import git_remote
+from ...lessons import deliver
+from ...mine import known_errors
+from ...mine.commands import command_head
+from ...model import describe_how
+from ...store import open_store
+from ...text.clean import OWN
 from ._common import NAME, lessons_of, plain, store_path
 
 ERROR, FIX = 64 << 10, 300

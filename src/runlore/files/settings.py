@@ -18,9 +18,9 @@ from typing import Any
 
 import msgspec
 
-from . import _jsonc, _toml_text
-from .adapters import MARK, Entry
-from .errors import ConfigError
+from ..adapters import MARK, Entry
+from ..errors import ConfigError
+from . import jsonc, toml
 
 LARGEST = 32 << 20
 """Of a settings file, in bytes. Some agents keep their own notes on every project in it."""
@@ -153,8 +153,8 @@ def _load(file: Path, text: str) -> Any:
     body = text.removeprefix(BOM)
     try:
         if _is_toml(file):
-            return _toml_text.parse(body)
-        data = _jsonc.parse(body).data() if body.strip() else {}
+            return toml.parse(body)
+        data = jsonc.parse(body).data() if body.strip() else {}
     except ValueError as error:
         raise _refused(f"{file} cannot be read: {error}") from None
     if not isinstance(data, dict):
@@ -166,11 +166,11 @@ def _insert(file: Path, text: str, entry: Entry) -> tuple[str, str]:
     bom, body = (BOM, text[1:]) if text.startswith(BOM) else ("", text)
     try:
         if _is_toml(file):
-            after, piece = _toml_text.insert(body, entry.path, entry.value)
+            after, piece = toml.insert(body, entry.path, entry.value)
         elif body.strip():
-            after, piece = _jsonc.insert(body, entry.path, entry.value, in_list=entry.in_list)
+            after, piece = jsonc.insert(body, entry.path, entry.value, in_list=entry.in_list)
         else:
-            piece = _jsonc.insert("{}\n", entry.path, entry.value, in_list=entry.in_list)[0]
+            piece = jsonc.insert("{}\n", entry.path, entry.value, in_list=entry.in_list)[0]
             after = body + piece
     except ValueError as error:
         raise _refused(f"{file}: {error}") from None
@@ -208,7 +208,7 @@ def _cut(file: Path, text: str, entry: Entry) -> str:
     bom, body = (BOM, text[1:]) if text.startswith(BOM) else ("", text)
     try:
         if _is_toml(file):
-            return bom + (_toml_text.cut(body, entry.path) if _ours(_load(file, text), entry) else body)
+            return bom + (toml.cut(body, entry.path) if _ours(_load(file, text), entry) else body)
         while body.strip() and (shorter := _cut_once(body, entry)) != body:
             body = shorter
         return bom + body
@@ -217,7 +217,7 @@ def _cut(file: Path, text: str, entry: Entry) -> str:
 
 
 def _cut_once(text: str, entry: Entry) -> str:
-    chain = [_jsonc.parse(text)]
+    chain = [jsonc.parse(text)]
     for key in entry.path:
         node = chain[-1].get(key) if not chain[-1].is_list else None
         if node is None:
@@ -229,18 +229,18 @@ def _cut_once(text: str, entry: Entry) -> str:
         if not ours:
             return text
         if shared := _shared(ours[0].node):
-            return _jsonc.cut(text, *shared)
+            return jsonc.cut(text, *shared)
         if last.members and len(last.members) > 1:
-            return _jsonc.cut(text, last, ours[0])
+            return jsonc.cut(text, last, ours[0])
     for above in reversed(chain[:-1]):
         member = next(member for member in reversed(above.members or []) if member.node is last)
         if len(above.members or ()) > 1 or above is chain[0]:
-            return _jsonc.cut(text, above, member)
+            return jsonc.cut(text, above, member)
         last = above
     return text
 
 
-def _shared(element: _jsonc.Node) -> tuple[_jsonc.Node, _jsonc.Member] | None:
+def _shared(element: jsonc.Node) -> tuple[jsonc.Node, jsonc.Member] | None:
     """The list in an element of ours that somebody else has put something into as well, and the first in it that is ours."""
     for inner in (member.node for member in element.members or () if member.node.is_list):
         ours = [member for member in inner.members or () if _is_ours(member.node.data())]

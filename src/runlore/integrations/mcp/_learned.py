@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from .. import query
-from ..config import Config
-from ..errors import NotFound
-from ..lessons import Lesson, actions
-from ..mine import known_errors
-from ..mine.known_errors import KnownFix, Recurring
-from ..store import Filter, Store
+from ... import query
+from ...config import Config
+from ...errors import NotFound
+from ...lessons import Lesson, actions
+from ...mine import known_errors
+from ...mine.known_errors import KnownFix, Recurring
+from ...store import Filter, Store
 from . import _arguments as ask
 from ._answer import Found, Piece
 from ._cursor import Place, resume

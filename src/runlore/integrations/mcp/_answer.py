@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from ..budget import cut, tokens, tokens_of
+from ...text.tokens import cut, tokens, tokens_of
 from . import _cursor
 from ._cursor import Place
 from ._recorded import fence, quoted

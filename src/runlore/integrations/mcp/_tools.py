@@ -9,15 +9,15 @@ from typing import Any
 
 import msgspec
 
-from .. import query, trace, usage
-from .. import search as engine
-from .._words import moment
-from ..config import Config
-from ..errors import ModelError, NotFound
-from ..model import USD, SessionEvent
-from ..search import EventHit
-from ..store import CallFilter, Filter, SessionLine, Store
-from ..timeline import model_context
+from ... import query, trace, usage
+from ... import search as engine
+from ...config import Config
+from ...errors import ModelError, NotFound
+from ...model import USD, SessionEvent
+from ...search import EventHit
+from ...store import CallFilter, Filter, SessionLine, Store
+from ...text.words import moment
+from ...timeline import model_context
 from . import _arguments as ask
 from . import _events, _learned
 from ._answer import Found, Piece

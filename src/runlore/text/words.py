@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
 
-from .errors import ModelError
-from .model import parse_time
+from ..errors import ModelError
+from ..model import parse_time
 
 _BACK = {"min": "minutes", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 

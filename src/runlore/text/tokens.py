@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from ._text import safe_json
+from .clean import safe_json
 
 DEEPEST = 24
 """So far a value that does not fit is followed; what is nested deeper is left off."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from .errors import ReadError
+from ..errors import ReadError
 
 if TYPE_CHECKING:
     from genai_prices.types import Provider

@@ -2,7 +2,7 @@
 
 The six digits are a keyed hash: the same secret has the same marker everywhere, and the marker does
 not reveal it. `suspects` quickly finds the undecoded JSON records that have to be decoded and
-searched. The patterns are in `_rules` (tokens recognized by their form) and `_anchored` (values
+searched. The patterns are in `rules` (tokens recognized by their form) and `assigned` (values
 recognized by their name). Nothing here knows an agent, a file format other than JSON, or whether a
 secret still works.
 """
@@ -19,10 +19,10 @@ from typing import Annotated, Any
 import msgspec
 import re2
 
-from runlore import _anchored, _rules
-from runlore._key import load_key
-from runlore._rules import RULES_VERSION, Rule
 from runlore.errors import ConfigError
+from runlore.redact import assigned, rules
+from runlore.redact.key import load_key
+from runlore.redact.rules import RULES_VERSION, Rule
 
 __all__ = ["RULES_VERSION", "Redactor", "Rule", "load_key", "rules_from_config", "without_noted"]
 
@@ -198,16 +198,16 @@ class Redactor:
         numbers = self._leads.Match(data[at : at + _TOLD])
         if not numbers:
             return None
-        rules = [_rules.LED[n] for n in sorted(numbers)]
-        pattern = _compile(_rules.led_pattern(rules))
+        candidates = [rules.LED[n] for n in sorted(numbers)]
+        pattern = _compile(rules.led_pattern(candidates))
         match = pattern.match(data, at, at + _TOLD) or pattern.match(data, at)
         if not match:
             return None
         start, end = match.span(match.lastindex)
-        rule = rules[match.lastindex - 1]
+        rule = candidates[match.lastindex - 1]
         is_cut = end == at + _TOLD
         judged = _end_of(rule, data, start, start + _JUDGED) if is_cut else min(end, start + _JUDGED)
-        if _in_blob(data, start) or not _anchored.is_token(data[start:judged].decode("ascii")):
+        if _in_blob(data, start) or not assigned.is_token(data[start:judged].decode("ascii")):
             return None
         return start, _end_of(rule, data, start, len(data)) if is_cut else end, rule.name
 
@@ -227,16 +227,16 @@ class Redactor:
     def _placed_in(self, data: bytes) -> Iterator[_Span]:
         for rule, match in self._placed_matches(data):
             start, end = match.span(match.lastindex)
-            if _anchored.is_placed(data[start : min(end, start + _JUDGED)].decode("utf-8", "replace"), rule.name):
+            if assigned.is_placed(data[start : min(end, start + _JUDGED)].decode("utf-8", "replace"), rule.name):
                 yield start, end, rule.name
 
     def _placed_matches(self, data: bytes) -> Iterator[tuple[Rule, Any]]:
-        for rule in _rules.PLACED:
+        for rule in rules.PLACED:
             if _compile(rule.gate).search(data):
                 yield from ((rule, match) for match in _compile(rule.pattern).finditer(data))
-        for rule in _rules.MARKED:
+        for rule in rules.MARKED:
             # Only near the marks: in a long image, every byte could be the start of some of these.
-            for start, end in _windows((mark.span() for mark in _compile(rule.gate).finditer(data)), _rules.MARKED_REACH):
+            for start, end in _windows((mark.span() for mark in _compile(rule.gate).finditer(data)), rules.MARKED_REACH):
                 matches = _compile(rule.pattern).finditer(data, start, end)
                 yield from ((rule, match) for match in matches if not _in_blob(data, match.start(1)))
 
@@ -245,7 +245,7 @@ class Redactor:
     @cached_property
     def _gate(self) -> Any:
         """Matches whatever may hold a secret, in one automaton for all rules."""
-        built_in = [_rules.ESCAPED_ASCII, _rules.PLACED_GATE, _rules.LED_GATE, _anchored.GATE]
+        built_in = [rules.ESCAPED_ASCII, rules.PLACED_GATE, rules.LED_GATE, assigned.GATE]
         return _compile("|".join([*built_in, *filter(None, self._own_gates)]))
 
     @cached_property
@@ -255,14 +255,14 @@ class Redactor:
         The full patterns are compiled only for the tokens that occur, which are few.
         """
         leads = re2.Set.MatchSet(_options())
-        for lead in _rules.LEADS:
+        for lead in rules.LEADS:
             leads.Add(lead.encode())
         leads.Compile()
         return leads
 
     @cached_property
     def _placed_gate(self) -> Any:
-        return _compile(_rules.PLACED_GATE)
+        return _compile(rules.PLACED_GATE)
 
     @cached_property
     def _owned(self) -> list[tuple[Rule, Any]]:
@@ -364,7 +364,7 @@ def _windows(spans: Iterator[tuple[int, int]], reach: int) -> Iterator[tuple[int
 
 
 def _assigned_at(data: bytes, at: int) -> _Span | None:
-    span = _anchored.secret_at(data, at)
+    span = assigned.secret_at(data, at)
     return (*span, "assigned") if span else None
 
 

@@ -6,9 +6,9 @@ from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
-from .._git import git_remote
-from .._text import OWN
-from ..store import Store, open_store
+from ...files.git import git_remote
+from ...store import Store, open_store
+from ...text.clean import OWN
 from ._common import NAME, lessons_of, plain, quoted, store_path
 
 LONGEST = 500

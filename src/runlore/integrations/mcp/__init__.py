@@ -26,8 +26,8 @@ from mcp.server.transport_security import TransportSecuritySettings
 from mcp.types import CallToolRequestParams, CallToolResult, ListToolsResult, PaginatedRequestParams, TextContent, ToolAnnotations
 from mcp.types import Tool as ToolType
 
-from .._version import __version__
-from ..lending import MOST, Stores
+from ..._version import __version__
+from ...lending import MOST, Stores
 from . import _answer, _arguments, _cursor, _failure
 from ._arguments import BadArguments
 from ._tools import TOOLS, Tool

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from ..errors import RunloreError
+from ...errors import RunloreError
 
 LONGEST = 120
 _FORM = b"runlore mcp cursor 1"

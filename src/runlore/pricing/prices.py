@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 from msgspec.structs import astuple
 
-from . import _price_file
-from ._price_list import Part, read
-from ._price_table import BUILT_IN, FAST, LONG, US_ONLY, ListPrice, Match, Rate, Rates, Schedule, Sheet, Window, make_rate, share, units
-from .model import USD
+from ..model import USD
+from . import fetched
+from .bundled import Part, read
+from .table import BUILT_IN, FAST, LONG, US_ONLY, ListPrice, Match, Rate, Rates, Schedule, Sheet, Window, make_rate, share, units
 
 if TYPE_CHECKING:
     from genai_prices.types import ConditionalPrice, MatchLogic, ModelInfo, ModelPrice, PriceVariant, Provider
@@ -70,13 +70,13 @@ def table_version() -> str:
 
 def table_of(home: Path) -> Table:
     """The list to use here: what was fetched last, else what was installed."""
-    found = _price_file.read(home, _package())
+    found = fetched.read(home, _package())
     return Table(found[0].version, home) if found else Table(table_version())
 
 
 def fetch(home: Path, address: str | None = None) -> bool:
     """Fetches the newest list; whether it is another one than before. Raises ReadError, and then nothing has changed."""
-    return _price_file.fetch(home, _package(), address)
+    return fetched.fetch(home, _package(), address)
 
 
 @lru_cache(maxsize=1)
@@ -157,8 +157,8 @@ _MAKERS = ["anthropic", "openai", "x-ai"]
 @lru_cache(maxsize=2)
 def providers_of(table: Table) -> Sequence[Provider]:
     """All that a list says."""
-    if table.home is not None and (found := _price_file.read(table.home, _package())):
-        return _price_file.parse(str(table.home / _price_file.FILE), found[1])
+    if table.home is not None and (found := fetched.read(table.home, _package())):
+        return fetched.parse(str(table.home / fetched.FILE), found[1])
     try:
         return read(str(_place()))
     except Exception:  # A version that says it in another way, or is not in files.

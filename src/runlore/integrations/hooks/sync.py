@@ -11,12 +11,12 @@ from pathlib import Path
 import apsw
 import msgspec
 
-from .. import config as settings
-from .. import pipeline
-from ..config import Config
-from ..errors import StoreBusy
-from ..model import format_time
-from ..store import Store, open_store
+from ... import config as settings
+from ... import pipeline
+from ...config import Config
+from ...errors import StoreBusy
+from ...model import format_time
+from ...store import Store, open_store
 from .end import DEBOUNCE_S, safe
 
 BUSY_S, TRIES = 1.0, 300

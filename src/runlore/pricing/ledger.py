@@ -13,8 +13,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from ._price_table import Match, Rate, Rates
-from .model import MAX_UNITS, Call
+from ..model import MAX_UNITS, Call
+from .table import Match, Rate, Rates
 
 SUPERSEDED_KEPT = 16
 """Of one call, the best ones. Without a bound a strange transcript could grow a row for ever; the best of all are the best of the

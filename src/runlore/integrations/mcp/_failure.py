@@ -8,7 +8,7 @@ import sys
 
 import msgspec
 
-from ..errors import Ambiguous, NotFound, RunloreError
+from ...errors import Ambiguous, NotFound, RunloreError
 from ._recorded import line
 
 HINTS = {

@@ -1,0 +1,4 @@
+"""How agents call runlore: hooks that run when something happens in a session, and an MCP server.
+
+What is written into an agent's settings is decided by its adapter (`Integration`) and done by `files`.
+"""
