@@ -309,8 +309,7 @@ create table search (
   tool tsvector,
   primary key (session, id, part)
 ) partition by range (session);
-create index search_words on search using gin (prompt, reply, tool)
-  with (gin_pending_list_limit = 1024);
+create index search_words on search using gin (prompt, reply, tool);
 create index search_parts on search (id) where part > 0;
 
 -- Which event a native id is: links parents across reads, and finds what was copied from another
