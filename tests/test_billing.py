@@ -110,7 +110,7 @@ def test_parts_are_known_from_the_sheets_that_were_used(store: Store, tmp_path: 
 def test_parts_are_rebuilt_without_the_price_list(tmp_path: Path) -> None:
     code = f"""
 from pathlib import Path
-from runlore import prices
+from runlore.pricing import prices
 from runlore.billing import stored_parts
 from runlore.config import Config
 from runlore.model import Call

@@ -96,7 +96,9 @@ def test_digests_of_workers_come_back_in_order_whatever_is_wrong_with_some(store
     asked = [*uids[:20], "toy:nobody", *uids[20:]]
     damage = "update segments set body = x'00' where session = (select number from sessions where uid = ?)"
     store.db.execute(damage, (uids[30],))  # type: ignore[attr-defined]
-    with closing(start_workers(config, 2)) as running:
+    running = start_workers(config, 2)
+    assert running is not None
+    with closing(running):
         made = list(digesting._made(store, config, asked, running))
     assert [one.uid for one in made] == asked
     bad = {one.uid: one.problem for one in made if one.digest is None}
@@ -266,7 +268,9 @@ def test_an_event_of_a_newer_kind_costs_no_digest(store: Store, config: Config, 
     pipeline.sync(store, config, workers=0)
     alone = packed(store)
     store.db.execute("update events set kind = 'telepathy' where session = (select number from sessions where uid = 'toy:s7') and seq = 1")  # type: ignore[attr-defined]
-    with closing(start_workers(config, 2)) as running:
+    running = start_workers(config, 2)
+    assert running is not None
+    with closing(running):
         made = {one.uid: one.digest for one in digesting._made(store, config, list(alone), running)}
     assert made["toy:s7"] is not None
     assert made["toy:s7"].kinds["telepathy"] == 1

@@ -442,7 +442,7 @@ def test_an_agent_that_never_closes_stdin_is_not_waited_for(home: Path, repo: Pa
 
 
 def test_the_watchdog_ends_a_call_that_hangs(tmp_path: Path) -> None:
-    code = "import time; from runlore import hooks; hooks.run = lambda args: time.sleep(30); hooks.main(['start', 'x'])"
+    code = "import time; from runlore.integrations import hooks; hooks.run = lambda args: time.sleep(30); hooks.main(['start', 'x'])"
     began = time.monotonic()
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=20, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")

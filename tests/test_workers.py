@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from runlore import workers
-from runlore.errors import RunloreError
+from runlore.errors import RunloreError, StoreLost
 from runlore.workers import Workers, result_of
 
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
@@ -45,6 +45,10 @@ def repeat(letter: str, count: int) -> str:
 def nap(seconds: float) -> int:
     time.sleep(seconds)
     return os.getpid()
+
+
+def lose_connection() -> None:
+    raise StoreLost("gone")
 
 
 def two() -> closing[Workers]:
@@ -175,3 +179,34 @@ threading.Thread(target=threading.Event().wait, daemon=True).start()
 assert _start_method() == "spawn"
 """
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+ONLY_TWO = """
+import os
+from runlore.tasks import start_workers
+from runlore.config import load
+
+fork, count = os.fork, 0
+
+def fork_twice():
+    global count
+    count += 1
+    if count > 2:
+        raise OSError(11, "Resource temporarily unavailable")
+    return fork()
+
+os.fork = fork_twice
+print(start_workers(load(), 4))
+"""
+
+
+@on_linux
+def test_where_not_all_workers_can_be_started_none_is_left_and_the_program_ends(tmp_path: Path) -> None:
+    env = {**os.environ, "HOME": str(tmp_path), "RUNLORE_HOME": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", ONLY_TWO], capture_output=True, text=True, timeout=60, check=True, env=env)
+    assert (done.stdout, done.stderr) == ("None\n", "")
+
+
+def test_a_lost_connection_stays_what_it_is() -> None:
+    with two() as running, pytest.raises(StoreLost, match=r"^gone$"):
+        result_of(running.submit(lose_connection))

@@ -69,8 +69,8 @@ def digest_stale(
         workers = default_workers() if len(stale) >= WORKERS_FROM else 0
     count, problems = 0, []
     with ExitStack() as stack:
-        if workers and running is None:
-            running = stack.enter_context(closing(start_workers(config, workers)))
+        if workers and running is None and (running := start_workers(config, workers)):
+            stack.callback(running.close)
         made = _made(store, config, stale, running)
         for _ in range(0, len(stale), COMMIT):
             with store.transaction():

@@ -68,9 +68,12 @@ def moved_from(source: Source, lost: list[SourceState]) -> SourceState | None:
     return None
 
 
-def start_workers(config: Config, count: int, quiet_s: float = PAUSE.total_seconds()) -> Workers:
-    """Start processes that prepare tasks and make digests."""
-    return Workers(count, begin_work, setting(config, quiet_s))
+def start_workers(config: Config, count: int, quiet_s: float = PAUSE.total_seconds()) -> Workers | None:
+    """Start processes that prepare tasks and make digests; None where the system allows none."""
+    try:
+        return Workers(count, begin_work, setting(config, quiet_s))
+    except (OSError, ImportError, NotImplementedError):  # Too many processes, no semaphores, …
+        return None
 
 
 class Runner:
@@ -114,9 +117,10 @@ class Runner:
                 yield task, result
                 if result.more and task.source.path not in self._left:
                     todo.appendleft((task, True))
-        finally:  # A sync that ends early does not need the other results.
+        except GeneratorExit:  # A sync that ends early does not need the other results.
             for _, _, future in submitted:
                 future.cancel()
+            raise
 
     def rest(self, task: Task, batch: Batch) -> Iterator[Batch]:
         """Yield this batch and all that follow it in the same source, prepared in this process."""

@@ -17,10 +17,13 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from .errors import RunloreError
+from .errors import RunloreError, StoreLost
 
 MAX_WORKERS = 16
 """One process writes what the workers prepare, so more of them would have nothing to do."""
+
+MAX_ALLOWED = 61
+"""More cannot be waited for on Windows."""
 
 _T = TypeVar("_T")
 
@@ -34,10 +37,17 @@ class Workers:
     """Processes that run functions. `initializer(*arguments)` is called once in each of them."""
 
     def __init__(self, count: int, initializer: Callable[..., None], *arguments: Any) -> None:
-        self.count = count
+        self.count = min(count, MAX_ALLOWED)
+        others = set(multiprocessing.active_children())
         context = multiprocessing.get_context(_start_method())
-        self._executor = ProcessPoolExecutor(count, context, _begin, (initializer, arguments))
-        self._executor.submit(_do_nothing)  # Fork now: the caller may start threads later.
+        self._executor = ProcessPoolExecutor(self.count, context, _begin, (initializer, arguments))
+        try:
+            self._executor.submit(_do_nothing)  # Fork now: the caller may start threads later.
+        except BaseException:
+            # Python would wait for those that were started, when it ends, and they for a job.
+            for process in set(multiprocessing.active_children()) - others:
+                process.terminate()
+            raise
 
     def submit(self, function: Callable[..., _T], /, *arguments: Any) -> Future[_T]:
         """Have a function called in a worker; `result_of` waits for what it returns."""
@@ -45,7 +55,7 @@ class Workers:
             return self._executor.submit(_run, function, *arguments)
 
     def close(self) -> None:
-        """End the workers, each after the job that it is doing."""
+        """End the workers, after the jobs that they have and the next ones that are queued."""
         self._executor.shutdown(cancel_futures=True)
 
 
@@ -93,5 +103,7 @@ def _do_nothing() -> None:
 def _run(function: Callable[..., _T], *arguments: Any) -> _T:
     try:
         return function(*arguments)
+    except StoreLost as error:  # The sync begins again when the server is back.
+        raise StoreLost(str(error)) from None
     except Exception as error:  # Not every exception can be pickled. Its text can.
         raise RunloreError(f"{type(error).__name__}: {error}") from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -52,6 +53,15 @@ def test_a_file_of_a_development_version_is_left_alone_with_what_to_do(tmp_path:
     before = path.read_bytes()
     with pytest.raises(StoreError, match=r"development version of runlore.*move it away and run `runlore sync`"):
         open_store(str(path), read_only=read_only)
+    assert path.read_bytes() == before
+
+
+def test_a_real_file_of_a_development_version_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "runlore.db"
+    shutil.copyfile(Path(__file__).parent / "old/0007.db", path)
+    before = path.read_bytes()
+    with pytest.raises(StoreError, match=r"development version of runlore"):
+        open_store(str(path))
     assert path.read_bytes() == before
 
 

@@ -6,11 +6,16 @@ Nothing is drawn where stderr is not a terminal.
 from __future__ import annotations
 
 import sys
+import time
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import rich.progress
+
+
+REDRAW_S = 0.1
+"""Seconds between two drawings."""
 
 
 class Progress:
@@ -26,6 +31,7 @@ class Progress:
         self._name = ""
         self._items = self._total_items = 0
         self._has_bytes = False
+        self._drawn_at = 0.0
 
     def start(self, items: int, size: int, what: str = "files") -> None:
         """Begin a bar for so many items of so many bytes in all."""
@@ -39,6 +45,7 @@ class Progress:
         if self._bars is not None and self._task is not None:
             step = size if self._has_bytes else items
             self._bars.update(self._task, advance=step, label=self._label())
+            self._redraw()
 
     def show(self, name: str, done: int, total: int) -> None:
         """Show a bar of this name, `done` of `total` far."""
@@ -48,6 +55,7 @@ class Progress:
         self._items, self._total_items = done, total
         if self._bars is not None and self._task is not None:
             self._bars.update(self._task, completed=done, total=total or None, label=self._label())
+            self._redraw()
 
     def close(self) -> None:
         """Remove the bar."""
@@ -82,9 +90,17 @@ class Progress:
             TimeRemainingColumn(compact=True),
             console=Console(stderr=True),
             transient=True,
+            # rich would redraw from a thread, and a process with threads cannot fork workers.
+            auto_refresh=False,
         )
         self._task = self._bars.add_task("", total=total, label=self._label())
         self._bars.start()
+
+    def _redraw(self) -> None:
+        now = time.monotonic()
+        if self._bars is not None and now - self._drawn_at >= REDRAW_S:
+            self._drawn_at = now
+            self._bars.refresh()
 
     def _label(self) -> str:
         if not self._total_items:

@@ -14,7 +14,7 @@ import msgspec
 from ... import config as settings
 from ... import pipeline
 from ...config import Config
-from ...errors import StoreBusy
+from ...errors import StoreBusy, StoreError
 from ...model import format_time
 from ...store import Store, open_store
 from .end import DEBOUNCE_S, safe
@@ -35,7 +35,12 @@ def sync(agent: str) -> None:
     settings.make_home(config.home)
     if hasattr(os, "nice"):
         os.nice(10)
-    with closing(open_store(config.store)) as store:
+    try:
+        opened = open_store(config.store)
+    except StoreError as error:
+        _record(config, agent, {"error": str(error)[:MAX_ERROR]})
+        raise
+    with closing(opened) as store:
         for _ in range(TRIES):
             if not _wait(store, config.home / f"hooks-{safe(agent)}.lock"):
                 return
@@ -80,6 +85,11 @@ def _sync(store: Store, config: Config, agent: str) -> None:
         raise
     finally:
         if outcome:
-            place = os.open(config.home / f"hooks-{safe(agent)}.json", os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
-            with open(place, "wb") as file:
-                file.write(msgspec.json.encode({"at": format_time(datetime.now(UTC)), **outcome}))
+            _record(config, agent, outcome)
+
+
+def _record(config: Config, agent: str, outcome: dict[str, object]) -> None:
+    """Write down how a sync went; `runlore hooks status` shows it."""
+    path = config.home / f"hooks-{safe(agent)}.json"
+    with open(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "wb") as file:
+        file.write(msgspec.json.encode({"at": format_time(datetime.now(UTC)), **outcome}))
