@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         StoreError,
         StoreMissing,
         StoreTooNew,
+        StoreTooOld,
     )  # fmt: skip
     from .live import AsyncSession, AsyncSessionStore, Conversation, LiveSession, SessionStore, should_compact
     from .model import SCHEMA_VERSION, Call, Cost, LogRecord, Session, SessionEvent, Tests, Usage, is_evictable, make_uid
@@ -68,7 +69,7 @@ _HOMES = {
     "config": "Config",
     "errors": (
         "Ambiguous CheckpointError ConfigError Conflict IllegalTransition InvalidId LeaseLost LogError MissingField ModelError NotFound"
-        " ReadError RunloreError SessionBusy SessionNotFound StoreBusy StoreError StoreMissing StoreTooNew"
+        " ReadError RunloreError SessionBusy SessionNotFound StoreBusy StoreError StoreMissing StoreTooNew StoreTooOld"
     ),
     "live": "AsyncSession AsyncSessionStore Conversation LiveSession SessionStore should_compact",
     "model": "SCHEMA_VERSION Call Cost LogRecord Session SessionEvent Tests Usage is_evictable make_uid",
@@ -124,6 +125,7 @@ __all__ = [
     "StoreError",
     "StoreMissing",
     "StoreTooNew",
+    "StoreTooOld",
     "Tests",
     "ToolCall",
     "Turn",

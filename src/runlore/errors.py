@@ -9,7 +9,8 @@
     │   ├── StoreMissing               there is no store yet
     │   ├── StoreBusy                  another process is writing
     │   ├── StoreLost                  the connection was lost, or a transaction undone; retry
-    │   └── StoreTooNew                the store was made by a newer runlore
+    │   ├── StoreTooNew                the store was made by a newer runlore
+    │   └── StoreTooOld                the store was made before the first release
     ├── NotFound                       no session has that name
     ├── Ambiguous                      several sessions have that name
     └── LogError                       a live session log cannot do what was requested
@@ -104,6 +105,13 @@ class StoreTooNew(StoreError):
 
     code = "store_too_new"
     hint = "update runlore, or name another store in RUNLORE_STORE"
+
+
+class StoreTooOld(StoreError):
+    """The store was made by a development version, before the first release."""
+
+    code = "store_too_old"
+    hint = "move the store away, keep it, and run `runlore sync`; or name another in RUNLORE_STORE"
 
 
 class NotFound(RunloreError):

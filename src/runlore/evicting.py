@@ -27,14 +27,15 @@ def let_go(store: Store, uids: Sequence[str], step: Callable[[str, int, int], No
 
     `step` is called with what is being done, how many sessions are done, and of how many.
     """
-    for n, uid in enumerate(uids):
-        if step is not None:
-            step("sessions noted", n, len(uids))
+    for n, uid in enumerate(uids, 1):
         _remember(store, uid)
-    for n in range(0, len(uids), EVICTED_AT_ONCE):
         if step is not None:
-            step("sessions evicted", n, len(uids))
-        store.evict(uids[n : n + EVICTED_AT_ONCE], datetime.now(UTC), is_appended)
+            step("sessions digested", n, len(uids))
+    for n in range(0, len(uids), EVICTED_AT_ONCE):
+        part = uids[n : n + EVICTED_AT_ONCE]
+        store.evict(part, datetime.now(UTC), is_appended)
+        if step is not None:
+            step("sessions evicted", n + len(part), len(uids))
 
 
 def _remember(store: Store, uid: str) -> None:

@@ -15,7 +15,7 @@ import apsw
 import psycopg
 import pytest
 
-from runlore.errors import StoreError, StoreMissing, StoreTooNew
+from runlore.errors import StoreError, StoreMissing, StoreTooNew, StoreTooOld
 from runlore.store import Filter, Store, open_store
 from runlore.store._sql import migrations
 from runlore.store._sqlite_file import APPLICATION_ID, MIGRATIONS
@@ -60,7 +60,7 @@ def test_a_real_file_of_a_development_version_is_left_alone(tmp_path: Path) -> N
     path = tmp_path / "runlore.db"
     shutil.copyfile(Path(__file__).parent / "old/0007.db", path)
     before = path.read_bytes()
-    with pytest.raises(StoreError, match=r"development version of runlore"):
+    with pytest.raises(StoreTooOld, match=r"development version of runlore"):
         open_store(str(path))
     assert path.read_bytes() == before
 

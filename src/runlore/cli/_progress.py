@@ -49,10 +49,10 @@ class Progress:
 
     def show(self, name: str, done: int, total: int) -> None:
         """Show a bar of this name, `done` of `total` far."""
+        self._items, self._total_items = done, total
         if name != self._name or self._task is None:
             self._name, self._has_bytes = name, False
             self._begin(total)
-        self._items, self._total_items = done, total
         if self._bars is not None and self._task is not None:
             self._bars.update(self._task, completed=done, total=total or None, label=self._label())
             self._redraw()

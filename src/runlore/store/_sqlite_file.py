@@ -10,7 +10,7 @@ from typing import Any
 
 import apsw
 
-from ..errors import StoreBusy, StoreError, StoreTooNew
+from ..errors import StoreBusy, StoreError, StoreTooNew, StoreTooOld
 from ._sql import migrations
 from ._sql_sums import Summer
 from ._sqlite_list import SqliteLister
@@ -87,8 +87,9 @@ class SqliteFile(SqliteLister, Summer):
             if not names:
                 return 0
         if self.db.pragma("user_version") and {"sessions", "streams", "segments"} <= names:
-            raise StoreError(
+            raise StoreTooOld(
                 f"{self.path} was made by a development version of runlore, which this one cannot read; move it away and run `runlore sync`"
+                " (keep it: sessions that an agent has deleted since are only there)"
             )
         raise StoreError(f"{self.path} is a database of something else; name another file for the store")
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
-from ..errors import StoreBusy, StoreError, StoreMissing, StoreTooNew
+from ..errors import StoreBusy, StoreError, StoreMissing, StoreTooNew, StoreTooOld
 from ._postgres_copy import PostgresTaker
 from ._postgres_db import PATIENCE_S, SETTINGS, Database, array
 from ._postgres_read import Seen
@@ -106,7 +106,7 @@ class PostgresStore(PostgresTaker, Evictor):
         if self._is_there("runlore_format"):
             return int(self._one("select coalesce(max(number), 0) from runlore_format")[0])
         if self._is_there("migrations") and self._is_there("sessions") and self._is_there("streams"):
-            raise StoreError(
+            raise StoreTooOld(
                 f"{self.url} was made by a development version of runlore, which this one cannot read;"
                 " name an empty database or schema, and run `runlore sync`"
             )
